@@ -126,11 +126,11 @@ BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator,
 BERTH_API berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,
                                                   berth_stream stream);
 /// Declares that work captured on `stream` reads or writes the block at `data`: after the free, the
-/// block is not reused before the graph that is being captured, every executable graph and clone
-/// made of it, and all of their launches are gone. Copies of berth do it themselves. A driver
-/// before CUDA 12.3 cannot tell when a graph is gone: the block is then kept until the runtime is
-/// destroyed. Destroy graphs before the runtime, or do not launch them afterwards. Only for the
-/// pinned allocator.
+/// block is not reused before the graph that is being captured and every executable graph and clone
+/// made from it are destroyed, and all of their launches are done. Copies of berth do it
+/// themselves. A driver before CUDA 12.3 does not report that moment: the block is then kept until
+/// the runtime is destroyed. Destroy graphs before the runtime, or do not launch them afterwards.
+/// Only for the pinned allocator.
 /// Errors  BERTH_INVALID_ARGUMENT: not a live block of this allocator, a registration, a stream
 ///         that is not in a valid capture, or the per-thread default stream. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_allocator_keep_for_graph(berth_allocator* allocator, void* data,
@@ -150,9 +150,9 @@ BERTH_API berth_status berth_allocator_release_unused(berth_allocator* allocator
                                                       size_t* bytes_released);
 /// Must be called before code other than berth destroys a stream that blocks were allocated or
 /// recorded on. Memory cached for the stream becomes available to other streams behind its work,
-/// and a later stream with the same handle counts as a new stream. Called on a device's allocator
-/// or a pool, it retires the stream for every part of the runtime that has memory or library
-/// handles of it; on other allocators only for themselves. Live blocks stay valid.
+/// and a later stream with the same handle counts as a new stream. On the allocator of a device or
+/// of a pool, the call retires the stream for every part of the runtime that has memory or library
+/// handles of it; on another allocator, only for that allocator. Live blocks stay valid.
 BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
                                                      berth_stream stream);
 
@@ -175,9 +175,9 @@ BERTH_API berth_status berth_allocator_owns(berth_allocator* allocator, const vo
 BERTH_API berth_status berth_allocator_is_for_graphs(berth_allocator* allocator, const void* data,
                                                      bool* is_for_graphs);
 
-/// Bits of berth_memory_properties: a live block; it lies in one physical allocation, and stays
-/// there; another process can import it (berth_memory_connection); the allocation was created for
-/// GPUDirect RDMA.
+/// Bits of berth_memory_properties: the block is live; it lies in one physical allocation, and
+/// stays there; another process can import it (berth_memory_connection); the allocation was created
+/// for GPUDirect RDMA.
 #define BERTH_MEMORY_IS_LIVE UINT64_C(1)
 #define BERTH_MEMORY_IS_CONTIGUOUS UINT64_C(2)
 #define BERTH_MEMORY_IS_EXPORTABLE UINT64_C(4)
@@ -202,7 +202,7 @@ BERTH_API berth_status berth_allocator_get_properties(berth_allocator* allocator
 /// A live block.
 typedef struct berth_memory_block {
   size_t struct_size;
-  berth_allocator* allocator;  ///< that frees it: of a private pool's block, that of the device
+  berth_allocator* allocator;  ///< frees the block; of a private pool: that of the device
   void* data;                  ///< the start of the block
   size_t bytes;                ///< as requested
   berth_device device;         ///< as berth_allocator_get_location()
@@ -253,7 +253,7 @@ typedef struct berth_pinned_counters {
 #define BERTH_PINNED_COUNTERS_INIT \
   { sizeof(berth_pinned_counters), 0, 0, 0, 0, 0, 0 }
 
-/// Only for the pinned allocator, as the next.
+/// Only for the pinned allocator, like the next function.
 BERTH_API berth_status berth_allocator_get_pinned_counters(berth_allocator* allocator,
                                                            berth_pinned_counters* counters);
 /// Waits until the background thread has finished the growth that earlier allocations requested.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// The stable C ABI of berth, for everything that can call C. To reduce compile time, include single
+// The stable C ABI of berth, for all code that can call C. To reduce compile time, include single
 // headers instead. The C headers offer the functions of the C++ headers of the same names, whose
 // comments apply here too; the C headers describe the differences. docs/c_api.md has an example.
 //
@@ -12,9 +12,9 @@
 //           Initialize it with its _INIT macro, which sets struct_size to the size that the program
 //           was compiled with; berth reads and writes that many bytes. A larger size than berth
 //           knows is BERTH_INVALID_ARGUMENT.
-// Text      UTF-8. A `char**` output belongs to the caller, who frees it with berth_string_free().
-//           A `const char*` in a struct or from a `const char**` output belongs to the runtime and
-//           is valid until the runtime is destroyed.
+// Text      UTF-8. A `char**` output belongs to the caller, and is freed by berth_string_free(). A
+//           `const char*` in a struct or from a `const char**` output belongs to the runtime and is
+//           valid until the runtime is destroyed.
 // Lifetime  Everything that is acquired, created, entered or allocated must be released before its
 //           runtime is destroyed. Using it afterwards, or releasing it twice, is undefined behavior
 //           unless the function detects it.

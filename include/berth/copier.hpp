@@ -68,10 +68,10 @@ class BERTH_API Copier {
   ///           docs/copies.md has a table of all cases. Copies between host memory are complete
   ///           when the call returns, and do not wait for the stream.
   /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph,
-  ///           and the Transfer is empty. A block of a PinnedAllocator may be freed at any time:
-  ///           it is reused when the graph and all executable graphs made of it are gone
-  ///           (PinnedAllocator::keep_for_graph()). All other memory must stay valid for as long
-  ///           as the graph may be launched.
+  ///           and the Transfer is empty. A block of a PinnedAllocator may be freed at any time: it
+  ///           is reused when the graph and all executable graphs made from it have been destroyed
+  ///           (PinnedAllocator::keep_for_graph()). All other memory must stay valid for as long as
+  ///           the graph may be launched.
   /// Errors    InvalidArgument: null; ranges that overlap or wrap around; a stream of a device that
   ///           neither side belongs to, or of another Runtime; memory that does not exist, such as
   ///           device memory that has been freed to the driver; a pageable target that this process
@@ -146,10 +146,9 @@ class BERTH_API Copier {
   /// pageable source has been read, and a pageable target has the bytes. Either may be changed or
   /// freed at once. Source: CUDA Driver API, "API synchronization behavior".
   /// Blocking  Does not wait for pinned and device memory. A pageable source: until the bytes are
-  /// in
-  /// staging memory, to which the caller helps to copy them; if they do not all fit, until
-  ///           the stream has passed the rest (CopyCounters::staging_waits). A pageable target:
-  ///           until the stream has passed the copy.
+  ///           in staging memory, which the caller helps to fill; if they do not all fit, until the
+  ///           stream has passed the rest (CopyCounters::staging_waits). A pageable target: until
+  ///           the stream has passed the copy.
   /// Errors    As start(), and failures of the copy until the call returns.
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
   void copy_async(void* target, const void* source, std::size_t bytes, const CopyStreams& streams);

@@ -56,8 +56,8 @@ struct CopierOptions {
   bool batch_calls = true;
   /// In a batch, pinned targets of up to this size whose sources are one range of the device are
   /// packed: the device copies them in one piece, and the host distributes them. 0: none. The
-  /// default is what one thread copies in 500 ns, which is what a copy of a batch costs an H100
-  /// beside its bytes. Source: vllm-project/vllm, pull request 42212.
+  /// default is the amount that one thread copies in 500 ns, the fixed cost of one copy of a batch
+  /// on an H100. Source: vllm-project/vllm, pull request 42212.
   std::size_t packed_range_bytes_max = std::size_t{7} << 10;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Copier has copied so far, and how.
+// The copies of a Copier so far, by path.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included by every C++ header: an older language version is one error, not hundreds.
+// Included by every C++ header, so that an older language version gives one error instead of
+// hundreds.
 #pragma once
 
 #if __cplusplus < 202002L

@@ -23,7 +23,8 @@ enum class CrossStreamReuse {
   /// pool is short), and if memory is trimmed or released, the free memory of idle streams is
   /// returned to the driver: as many whole granules as are needed or, without virtual memory, whole
   /// segments. Only if these do not suffice, all free memory of idle streams becomes available to
-  /// all streams. A pool for graphs, which returns nothing, then passes on what a request lacks.
+  /// all streams. A pool for graphs, which returns no memory, then passes on the amount that a
+  /// request lacks.
   never,
 
   /// Memory of streams whose work is done when they are queried, before new memory is obtained. If
@@ -37,11 +38,11 @@ enum class CrossStreamReuse {
 
   /// As behind_waits. In addition, such waits come before new memory is obtained, once growth would
   /// take reserved memory beyond 1.03 times the most that was ever live. Blocks of the request's
-  /// own stream that await another stream's use (record_stream(), record_use()) come free behind a
-  /// wait for that use. Free memory of other streams comes free behind a wait for all their work so
-  /// far: all of it, of as few streams as serve the request, beginning with those that have gone
-  /// longest without a free. If that does not suffice, their blocks that await a use come free
-  /// behind both waits.
+  /// own stream that await another stream's use (record_stream(), record_use()) become free behind
+  /// a wait for that use. Free memory of other streams becomes available behind a wait for all
+  /// their work so far: all of their memory, of as few streams as serve the request, beginning with
+  /// the streams whose last free is the oldest. If that does not suffice, their blocks that await a
+  /// use become free behind both waits.
   ///
   /// Price: streams wait for one another, so less of their work overlaps. docs/benchmarks.md has
   /// figures.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The current stream of a thread, one for each device: the stream of operators that are given none.
+// The current stream of a thread, one for each device: the stream of operators that are not given a
+// stream.
 #pragma once
 
 #include "berth/device_guard.hpp"

@@ -35,8 +35,8 @@ static inline berth_device berth_device_cuda(int ordinal) {
   return device;
 }
 
-/// Whether the two name the same device. A device without its ordinal is another one than the
-/// device it stands for: see berth_device_resolve().
+/// Whether the two name the same device. A device without an ordinal differs from the device that
+/// it resolves to: see berth_device_resolve().
 static inline int berth_device_is_same(berth_device a, berth_device b) {
   return a.type == b.type && a.ordinal == b.ordinal;
 }
@@ -57,8 +57,7 @@ BERTH_API berth_status berth_device_type_count(int* count);
 BERTH_API berth_status berth_device_type_get_name(int type, const char** name);
 
 /// Parses "cpu", "cuda", "cuda:N", or a registered type in the place of "cuda". "cpu:0" is the CPU
-/// too.
-/// Errors  BERTH_INVALID_ARGUMENT, with the text and what is accepted.
+/// too. Errors  BERTH_INVALID_ARGUMENT, with the text and the accepted forms.
 BERTH_API berth_status berth_device_parse(const char* text, berth_device* device);
 /// The text that berth_device_parse() accepts for this device.
 BERTH_API berth_status berth_device_format(berth_device device, char** text);
@@ -89,7 +88,7 @@ BERTH_API void berth_device_guard_leave(berth_device_guard* guard);
 /// Free and total memory of a device, or of the machine for the CPU.
 typedef struct berth_memory_info {
   size_t struct_size;
-  uint64_t bytes_free;   ///< as the driver sees it now, less other processes' use
+  uint64_t bytes_free;   ///< as the driver reports it now, less other processes' use
   uint64_t bytes_total;  ///< total memory of the device
 } berth_memory_info;
 
@@ -246,8 +245,8 @@ BERTH_API int berth_toolkit_version(void);
 
 /// CUDA_VISIBLE_DEVICES as CUDA has read it; null if it was not set. Valid as long as the runtime.
 BERTH_API berth_status berth_visible_devices_get(berth_runtime* runtime, const char** text);
-/// One line on what is wrong with CUDA_VISIBLE_DEVICES; "" where nothing is. Among it: that it has
-/// changed since the runtime was made. The text is valid as long as the runtime.
+/// The problem with CUDA_VISIBLE_DEVICES in one line; "" if there is none. A change of the variable
+/// since the runtime was created is also a problem. The text is valid as long as the runtime.
 BERTH_API berth_status berth_visible_devices_get_problem(berth_runtime* runtime,
                                                          const char** problem);
 

@@ -26,8 +26,8 @@ struct DeviceAllocatorOptions {
   /// For the device's allocator and its private pools together.
   MemoryLimits limits = {};
 
-  /// Device memory that stays free for libraries and processes beside berth. Growth that would
-  /// leave less, according to the driver, is refused. 0: none, and the driver is not queried.
+  /// Device memory that stays free for other libraries and processes. Growth that would leave less,
+  /// according to the driver, is refused. 0: none, and the driver is not queried.
   MemoryAmount headroom_bytes = 0;
 
   /// Cached memory that was unused for this time is returned to the driver by a thread of berth. At
@@ -51,24 +51,24 @@ struct DeviceAllocatorOptions {
   /// other request gets its own segment. At least 2 MiB.
   std::size_t segment_bytes = std::size_t{20} << 20;
 
-  /// Called when memory is short and berth has nothing left to return without making the host wait
-  /// for the GPU. `bytes_needed` is the amount that is missing: the amount beyond a limit, at most
-  /// the size of the request. The callback frees or spills what it can (a framework's own caches)
-  /// and returns whether it freed anything. The request is then tried again. For one request, the
-  /// callback is called again only if blocks were freed, or other memory was found, since the last
-  /// call. null: there is no callback.
+  /// Called when memory is short and berth cannot return more without making the host wait for the
+  /// GPU. `bytes_needed` is the missing amount: the amount beyond a limit, at most the size of the
+  /// request. The callback frees or spills what it can (a framework's own caches) and returns
+  /// whether it freed memory. The request is then tried again. For one request, the callback is
+  /// called again only if blocks were freed, or other memory was found, since the last call. null:
+  /// there is no callback.
   ///
-  /// It is called without a lock, on the thread that needs memory, and so on several threads at
-  /// once if several need memory. It may call this allocator: if an allocation inside it runs
-  /// short, from any pool of the device, the callback is not called again. An exception that it
-  /// throws passes through allocate(), and the allocator is then unchanged; try_allocate() returns
-  /// it as OutOfMemory with its text.
+  /// It is called without a lock, on the thread that needs memory, so possibly on several threads
+  /// at once. It may call this allocator: if an allocation inside it runs short, from any pool of
+  /// the device, the callback is not called again. An exception that it throws passes through
+  /// allocate(), and the allocator is then unchanged; try_allocate() returns it as OutOfMemory with
+  /// its text.
   std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
 };
 
 /// The caching allocator of one device's memory. Requests are served from its own pool, unless a
 /// PoolScope routes them to a private pool. Blocks of private pools may be freed here, too.
-/// Counters and snapshot are those of its own pool; limits and trim() apply to all pools of the
+/// Counters and snapshot cover the device's own pool; limits and trim() apply to all pools of the
 /// device.
 /// Threads  As Allocator.
 class BERTH_API DeviceAllocator final : public Allocator {
@@ -95,8 +95,8 @@ class BERTH_API DeviceAllocator final : public Allocator {
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream) {
     return {*this, allocate_raw(bytes, stream), bytes, stream};
   }
-  /// Like allocate(), but never throws, for callers that probe. An exception of on_pressure that is
-  /// not an Error is returned as OutOfMemory with its text.
+  /// Like allocate(), but never throws. An exception of on_pressure that is not an Error is
+  /// returned as OutOfMemory with its text.
   Result<Allocation> try_allocate(std::size_t bytes, StreamRef stream) noexcept;
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;

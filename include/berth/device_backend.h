@@ -50,7 +50,7 @@ BERTH_API berth_status berth_device_type_get_device_count(berth_runtime* runtime
 /// The implementation of the devices of a type and its version; "" for a type without a backend.
 /// berth_string_free() frees the text, here and below.
 BERTH_API berth_status berth_device_type_get_backend(berth_runtime* runtime, int type, char** name);
-/// One line on why a type that the configuration names has no backend; otherwise "".
+/// The reason why a type that the configuration names has no backend, in one line; otherwise "".
 BERTH_API berth_status berth_device_type_get_problem(berth_runtime* runtime, int type,
                                                      char** problem);
 /// Facts about a device of any type as a JSON object: "name", "kind", "memory_bytes" (null if it is
@@ -92,7 +92,7 @@ BERTH_API berth_status berth_buffer_create(berth_runtime* runtime, berth_device 
                                            berth_buffer** buffer);
 /// The same from a range of a file, which another thread reads if the backend can fill a buffer in
 /// parts. Otherwise reads the whole range first.
-/// Errors  BERTH_FILE also: the file ends before.
+/// Errors  BERTH_FILE also: the file ends before the range does.
 BERTH_API berth_status berth_buffer_create_from_file(berth_runtime* runtime, berth_device device,
                                                      berth_file* source, uint64_t offset,
                                                      size_t bytes,

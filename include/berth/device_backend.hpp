@@ -24,7 +24,7 @@ struct DeviceAttribute {
   std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>> value;
 };
 
-/// What is known about a device and does not change. Unknown text is empty.
+/// Properties of a device that do not change. Unknown text is empty.
 struct DeviceDescription {
   std::string name;                           ///< for people, "TPU_0(process=0,(0,0,0,0))"
   std::string kind;                           ///< the model, "TPU v5 lite"
@@ -44,22 +44,22 @@ struct BackendMemory {
 };
 
 /// The devices of one type, implemented by the program or by a library and passed to
-/// Runtime::register_backend(). The parts of berth that need streams or addresses serve CUDA
-/// devices alone; all others serve every backend.
+/// Runtime::register_backend(). The parts of berth that need streams or addresses serve only CUDA
+/// devices; all others serve every backend.
 ///
 /// The memory of such a device is a set of opaque buffers. A buffer is filled when it is created
 /// and does not change afterwards. It has no address, it is not divided, and no stream orders its
 /// use: each operation reports its own end.
 ///
 /// create_buffer(), Filling::write(), read() and copy() start an operation and may return before
-/// its end. Each either throws, and has had no effect, or calls `done` exactly once, on any thread
+/// its end. Each call either throws and has no effect, or calls `done` exactly once, on any thread
 /// and possibly before it returns. `done` never throws and returns quickly. It may be called under
-/// a lock of the backend: berth does not call the backend in it.
+/// a lock of the backend: berth does not call the backend from it.
 ///
 /// Order     An operation may start while earlier operations on its buffer are pending: the backend
-///           orders a read or a copy behind the filling of its source. If the filling fails, so do
-///           they. A Buffer may be destroyed while operations on it are pending: the backend then
-///           frees its memory at their end.
+///           orders a read or a copy behind the filling of its source. If the filling fails, the
+///           read or copy fails too. A Buffer may be destroyed while operations on it are pending:
+///           the backend then frees its memory at their end.
 /// Errors    BackendError with the code of the backend. OutOfMemory: the device has no memory left.
 ///           NotSupported: the backend cannot do it.
 /// Threads   Every function must be safe from any thread. None is called in a forked child.
@@ -124,7 +124,8 @@ class BERTH_API DeviceBackend {
   [[nodiscard]] virtual std::unique_ptr<Buffer> create_buffer(int index,
                                                               std::span<const std::byte> content,
                                                               Done done) = 0;
-  /// Creates a buffer of this size that is then written in parts. The default cannot.
+  /// Creates a buffer of this size that is then written in parts. The default does not support
+  /// that.
   [[nodiscard]] virtual Begun begin_buffer(int /*index*/, std::size_t /*bytes*/) { return {}; }
   /// Reads [offset, offset + target.size()) of a buffer into host memory, which stays valid until
   /// `done`.

@@ -42,7 +42,7 @@ struct BufferCounters {
 ///           destructor waits until the source in host memory is no longer read, unless
 ///           TransferOptions::keep_alive holds it. Reads and copies that have started continue. At
 ///           the end of its Runtime a buffer loses its memory: device(), bytes() and destruction
-///           work, and everything else throws InvalidArgument.
+///           still work, and all other functions throw InvalidArgument.
 /// Threads   const functions are safe from any thread, as long as no thread assigns to the object
 ///           or destroys it.
 /// Fork      In a child made by fork(), functions that use the memory throw NotSupported, and the
@@ -83,14 +83,14 @@ class BERTH_API DeviceBuffer {
   std::shared_ptr<BufferState> state_;
 };
 
-/// Creates buffers on devices of backends. The part Runtime::buffers(). A type alone (`tpu`) is its
-/// device 0. `cpu` and CUDA devices are refused: their memory comes from allocators.
+/// Creates buffers on devices of backends: Runtime::buffers(). A type alone (`tpu`) is its device
+/// 0. `cpu` and CUDA devices are refused, because their memory comes from allocators.
 ///
 /// Errors   Of all: InvalidArgument: no such device. BackendError, OutOfMemory, NotSupported: the
 ///          backend refuses. Exhausted: the system starts no thread for callbacks or files. No
-///          buffer exists then, on_done is not called, and keep_alive is released. A failure that
-///          occurs after the call is that of DeviceBuffer::ready(); if nothing observes it, it goes
-///          to the report sink.
+///          buffer exists then, on_done is not called, and keep_alive is released. A failure after
+///          the call is that of DeviceBuffer::ready(); if the program never observes it, it goes to
+///          the report sink.
 /// Threads  Safe from any thread. Backends call back on their own threads; on_done is called and
 ///          keep_alive is released on a thread of berth.
 class BERTH_API DeviceBuffers {
@@ -98,7 +98,7 @@ class BERTH_API DeviceBuffers {
   /// For Runtime. All arguments must outlive it.
   DeviceBuffers(const DeviceRegistry& registry, const PinnedAllocator& pinned, HostAllocator& host,
                 Copier& copier, ReportSink sink);
-  /// Waits for all transfers and calls on_done of each. Buffers that are left lose their memory.
+  /// Waits for all transfers and calls on_done of each. Remaining buffers lose their memory.
   ~DeviceBuffers();
   DeviceBuffers(const DeviceBuffers&) = delete;
   DeviceBuffers& operator=(const DeviceBuffers&) = delete;

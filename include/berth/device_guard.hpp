@@ -21,7 +21,7 @@ class DeviceRegistry;
 /// only if it is a different one. On destruction it undoes only its own change. So it creates only
 /// the context of its own device, at the first use of the device.
 ///
-/// The code inside may leave another context current or pushed:
+/// Code inside the guard may leave another context current or pushed:
 ///
 /// - Through DeviceRegistry::set_current(): the guard undoes it, and guards inside know of it.
 /// - Through the driver or the CUDA runtime, in a guard that changed the context: the guard

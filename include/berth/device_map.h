@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// Where the tensors of a file go that was saved on other devices. device_map.hpp has the rules.
+// The devices on which the tensors of a file are loaded. device_map.hpp has the rules.
 #ifndef BERTH_DEVICE_MAP_H
 #define BERTH_DEVICE_MAP_H
 
@@ -25,7 +25,7 @@ typedef berth_device (*berth_device_map_function)(void* user, berth_device saved
 /// From text: "cuda:1=cpu,*=cuda:0".
 /// Errors  BERTH_INVALID_ARGUMENT, with the first invalid entry and what is accepted.
 BERTH_API berth_status berth_device_map_parse(const char* text, berth_device_map** map);
-/// From a function, which gets `user` as its first argument.
+/// From a function, which receives `user` as its first argument.
 BERTH_API berth_status berth_device_map_create(berth_device_map_function function, void* user,
                                                berth_device_map** map);
 /// One row of a table.

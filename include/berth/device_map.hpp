@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tensors of a file go that was saved on other devices: saved on `cuda:1`, loaded on
-// `cpu`.
+// The devices on which the tensors of a file are loaded: saved on `cuda:1`, loaded on `cpu`.
 #pragma once
 
 #include <functional>
@@ -18,7 +17,7 @@ namespace berth {
 
 class DeviceRegistry;
 
-/// Maps the device on which a tensor was saved to the device on which it is to be loaded.
+/// Maps the device on which a tensor was saved to the device on which it is loaded.
 ///
 /// Text, with `device` as Device::parse() reads it and "*" for all devices that no other entry
 /// names:
@@ -55,8 +54,8 @@ class BERTH_API DeviceMap {
   /// Maps every device to `target`: "*=cpu".
   static DeviceMap all_to(Device target);
 
-  /// Errors  InvalidArgument that quotes the first invalid entry and says what is wrong and what is
-  ///         accepted.
+  /// Errors  InvalidArgument that quotes the first invalid entry, with the problem and the accepted
+  ///         form.
   static DeviceMap parse(std::string_view text);
   static Result<DeviceMap> try_parse(std::string_view text);
 

@@ -28,14 +28,14 @@ enum class DevicePreference : std::uint8_t {
 
 /// Picks a visible device: a whole device, or a MIG instance.
 ///
-/// Memory held by others is the used memory that NVML reports (MemoryUse::bytes_used), less what it
-/// lists for this process. In a container, where NVML does not know this process by its own id, it
-/// is all used memory.
+/// Memory held by others is the used memory that NVML reports (MemoryUse::bytes_used), less the
+/// memory that NVML lists for this process. In a container, in which NVML does not know this
+/// process by its own id, it is all used memory.
 ///
 /// Some devices are never picked: lost devices, devices whose compute mode is `prohibited`, and
 /// devices whose memory NVML does not report. By use and by free memory, devices in the mode
 /// `exclusive_process` on which NVML lists another process are not picked either. If a single
-/// device is visible, NVML is not needed, because there is nothing to compare.
+/// device is visible, it is picked without NVML.
 ///
 /// A picked device is not reserved: processes that pick at the same time pick the same one.
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which devices exist, and which of them "cuda:1" means.
+// The devices that exist, and the device that "cuda:1" names.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Driver;
 class Nvml;
 struct RegisteredBackend;
 
-/// The instance of its device that a MIG instance is, numbered as by nvidia-smi; -1: unknown.
+/// The numbers of a MIG instance on its device, as nvidia-smi shows them; -1: unknown.
 struct MigInstanceIds {
   int gpu_instance = -1;
   int compute_instance = -1;
@@ -55,7 +55,7 @@ struct DeviceExplanation {
 
 /// Free and total memory of a device, or of the machine for `cpu`.
 struct MemoryInfo {
-  std::uint64_t bytes_free;   ///< as the driver sees it now, less other processes' use
+  std::uint64_t bytes_free;   ///< as the driver reports it now, less other processes' use
   std::uint64_t bytes_total;  ///< total memory of the device, or of the machine for `cpu`
 };
 
@@ -101,7 +101,7 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] bool is_available(DeviceType type) const noexcept { return count(type) > 0; }
   /// `cpu`, `cuda`, and the types that have a backend, in the order of their numbers.
   [[nodiscard]] std::vector<DeviceType> types() const;
-  /// Facts about a device of any type. Creates no context.
+  /// Properties of a device of any type. Creates no context.
   /// Errors  InvalidArgument: no such device.
   [[nodiscard]] DeviceDescription describe(Device device) const;
   /// The memory of a device of a backend, as the backend reports it now. memory_info() serves all
@@ -111,10 +111,11 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] BackendMemory device_memory(Device device) const;
   /// DeviceBackend::name() of the backend of a type; empty without one.
   [[nodiscard]] std::string backend_name(DeviceType type) const;
-  /// One line on why a type that RuntimeOptions::pjrt names has no backend; empty otherwise.
+  /// The reason why a type that RuntimeOptions::pjrt names has no backend, in one line; otherwise
+  /// empty.
   [[nodiscard]] std::string backend_problem(DeviceType type) const;
 
-  /// Gives a type a backend until the end of the registry. In the program's code,
+  /// Gives a type a backend until the end of the registry. Programs call
   /// Runtime::register_backend().
   /// Errors  InvalidArgument: null; `cpu` or `cuda`; a type that has a backend; a count of devices
   ///         that is negative or above 65536. Exceptions of the backend. The backend is destroyed
@@ -123,7 +124,7 @@ class BERTH_API DeviceRegistry {
   /// The checks of register_backend() that need no backend.
   /// Errors  InvalidArgument: `cpu` or `cuda`; a type that has a backend.
   void require_no_backend(DeviceType type) const;
-  /// What backend_problem() returns until the type gets a backend. For Runtime.
+  /// Sets the result of backend_problem() until the type has a backend. For Runtime.
   void note_backend_problem(DeviceType type, const std::string& problem);
 
   /// Every known physical device, in PCI order. A split device is visible only as its instances.
@@ -134,14 +135,15 @@ class BERTH_API DeviceRegistry {
   /// Errors  InvalidArgument: no such device, or `cpu`.
   [[nodiscard]] const DeviceInfo& info(Device device) const;
 
-  /// One line on what is wrong with CUDA_VISIBLE_DEVICES; empty if nothing is. Among it: that it
-  /// has changed since the registry was made, which has no effect. The text stays valid.
+  /// The problem with CUDA_VISIBLE_DEVICES in one line; empty if there is none. A change of the
+  /// variable since the registry was created, which has no effect, is also a problem. The text
+  /// stays valid.
   [[nodiscard]] const std::string& visibility_problem() const;
   /// CUDA_VISIBLE_DEVICES as CUDA has read it; nullopt if it was not set.
   [[nodiscard]] const std::optional<std::string>& visible_devices() const noexcept;
-  /// One line on why NVML tells nothing; empty if it works.
+  /// The reason why NVML is not available, in one line; empty if it works.
   [[nodiscard]] const std::string& nvml_problem() const noexcept;
-  /// Each physical device, and behind it each of its instances.
+  /// Each physical device, followed by its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
 
   /// Returns the same device with its ordinal. `cuda` becomes the thread's current device; any
@@ -161,7 +163,7 @@ class BERTH_API DeviceRegistry {
   /// Read by the first call and then kept. Creates no context.
   /// Errors  InvalidArgument: no such device, or `cpu`. Facts that the driver refuses are nullopt.
   [[nodiscard]] const DeviceFacts& facts(Device device) const;
-  /// How `from` reaches `to`. Read by the first call for the pair and then kept. Creates no
+  /// The access of `from` to `to`. Read by the first call for the pair and then kept. Creates no
   /// context.
   /// Errors  As facts().
   [[nodiscard]] const PeerFacts& peer(Device from, Device to) const;
@@ -181,7 +183,7 @@ class BERTH_API DeviceRegistry {
   /// Errors  As memory_use().
   [[nodiscard]] std::optional<int> utilization_percent(Device device) const;
 
-  /// berth's own handle on a CUDA device. For the other parts of berth.
+  /// berth's own handle of a CUDA device. For the other parts of berth.
   /// Errors  InvalidArgument: no such device; `cpu`, or a device of a backend, none of which has
   ///         streams.
   [[nodiscard]] DeviceContext& context(Device device) const;

@@ -52,7 +52,7 @@ class BERTH_API DeviceType {
   /// Valid for the life of the process; followed by a zero byte.
   [[nodiscard]] std::string_view name() const noexcept;
 
-  // Both are declared: nvcc emits no comparison for equality that <=> alone would imply.
+  // Both are declared, because nvcc does not emit the == that <=> alone would imply.
   friend constexpr bool operator==(const DeviceType&, const DeviceType&) noexcept = default;
   friend constexpr auto operator<=>(const DeviceType&, const DeviceType&) noexcept = default;
 

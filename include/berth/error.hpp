@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failures as exceptions and as values. A failed operation throws a subclass of Error. For callers
-// that probe, a `try_` variant returns Result<T> and never throws. Messages are one line: what was
-// requested, what is wrong, and what is accepted or what to do.
+// that expect failures, a `try_` variant returns Result<T> and never throws. A message is one line:
+// the request, the problem, and the accepted values or the remedy.
 #pragma once
 
 #include <cstddef>
@@ -29,17 +29,17 @@ enum class Errc {
   backend,           ///< a call of a DeviceBackend failed; driver_code() has its code
 };
 
-/// What every exception of berth has: a code, a message, and the driver's own code. Catch it to
+/// The base of every exception of berth: a code, a message, and the driver's own code. Catch it to
 /// handle all failures of berth, or a subclass to handle one cause.
 ///
-/// berth throws subclasses only. Each of them is a Standard exception too: OutOfMemory is a
-/// std::bad_alloc, every other one a std::runtime_error. Error itself is none, so that a handler of
-/// std::exception is never ambiguous. A handler of std::bad_alloc therefore also gets OutOfMemory:
-/// where only the host's memory is meant, handle Error before it. If operator new fails inside
-/// berth, what leaves the call is std::bad_alloc itself, and no Error: the state is as after any
-/// other failure of that call.
+/// berth throws only subclasses. Each of them also derives from a standard exception: OutOfMemory
+/// from std::bad_alloc, all others from std::runtime_error. Error itself does not, so that a
+/// handler of std::exception is never ambiguous. A handler of std::bad_alloc also catches
+/// OutOfMemory: to catch only failures of operator new, handle Error before it. If operator new
+/// fails inside berth, the call throws std::bad_alloc itself and no Error; the state is as after
+/// any other failure of that call.
 ///
-/// A value, which a Result carries. Copying it allocates nothing and does not throw.
+/// An Error is a value, which a Result holds. Copying it allocates no memory and does not throw.
 class BERTH_API Error {
  public:
   Error(Errc code, const std::string& message, int driver_code = 0);
@@ -58,16 +58,16 @@ class BERTH_API Error {
   [[noreturn]] void raise() const;
 
  protected:
-  /// The message, for the Standard exception beside it: the two share the text.
+  /// The message, for the standard exception base: the two share the text.
   [[nodiscard]] const std::runtime_error& text() const noexcept { return text_; }
 
  private:
-  std::runtime_error text_;  ///< a string whose copies are shared and do not throw
+  std::runtime_error text_;  ///< a string whose copies share memory and do not throw
   Errc code_;
   int driver_code_;
 };
 
-/// The message says what is wrong with the argument, and what is accepted.
+/// The message says what is wrong with the argument, and which values are accepted.
 class BERTH_API InvalidArgument : public Error, public std::runtime_error {
  public:
   explicit InvalidArgument(const std::string& message);
@@ -82,7 +82,7 @@ class BERTH_API OutOfMemory : public Error, public std::bad_alloc {
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
-/// The message says what the device, the driver or a forked child does not support.
+/// The message names the feature that the device, the driver or a forked child does not support.
 class BERTH_API NotSupported : public Error, public std::runtime_error {
  public:
   explicit NotSupported(const std::string& message, int driver_code = 0);
@@ -96,8 +96,8 @@ class BERTH_API DriverError : public Error, public std::runtime_error {
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
-/// The message names the pool, its bound, and the option that sets it; or what the system starts no
-/// thread for.
+/// The message names the pool, its bound, and the option that sets the bound; or the purpose of a
+/// thread that the system did not start.
 class BERTH_API Exhausted : public Error, public std::runtime_error {
  public:
   explicit Exhausted(const std::string& message);
@@ -159,7 +159,7 @@ class [[nodiscard]] Result {
 };
 
 namespace detail {
-/// For empty owners and leases, which have no `what` to name. Errors  InvalidArgument.
+/// Throws for an empty owner or lease of a `what`. Errors  InvalidArgument.
 [[noreturn]] BERTH_API void refuse_empty(const char* what);
 }  // namespace detail
 

@@ -66,7 +66,7 @@ class BERTH_API EventRef {
 
  private:
   friend class Event;
-  /// Of an empty Event.
+  /// The reference of an empty Event.
   explicit EventRef(std::nullptr_t) noexcept : context_(nullptr), native_(nullptr) {}
 
   DeviceContext* context_;

@@ -24,18 +24,18 @@ struct PooledEvent {
 
 /// Options of an EventPool.
 struct EventPoolOptions {
-  /// Maximum number of events, of both kinds together; 1 or more. This bound is for programs that
-  /// lose leases and is far above the needs of others: a program that waits for this many points at
-  /// once would gain nothing over waiting for fewer.
+  /// Maximum number of events, of both kinds together; 1 or more. The bound exists for programs
+  /// that leak leases, and is far above the needs of others: a program gains nothing by waiting for
+  /// this many points at once instead of for fewer.
   std::size_t events_max = 65536;
 };
 
 /// A pool of the events of one device, with and without timing. A leased event may still carry the
 /// mark of its previous lease: record it before use.
 ///
-/// A thread keeps a few events that it returned, and takes those first, without a lock. It passes
-/// the surplus to other threads. If events_max events exist, events that other threads keep are
-/// taken.
+/// A thread keeps a few events that it returned, and acquires those first, without a lock. It
+/// passes the surplus to other threads. If events_max events exist, events kept by other threads
+/// are taken.
 ///
 /// Blocking  Acquiring makes a driver call only to create an event, if all events are on lease or
 ///           kept by other threads. Returning makes none.
@@ -56,7 +56,7 @@ class BERTH_API EventPool {
   /// Errors  InvalidArgument: EventOptions::interprocess. Exhausted: events_max events are on
   ///         lease. DriverError: the driver cannot create an event.
   Lease<EventPool> acquire(EventOptions options = {});
-  /// Returns an event that was taken from Lease::release().
+  /// Returns an event that Lease::release() detached.
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(EventRef event);
 

@@ -49,9 +49,9 @@ BERTH_API berth_status berth_file_sync(berth_file* file);
 
 /// Reads `bytes` at `offset` of the file into device memory in the order of `stream`, and returns
 /// at once. `options` and `transfer` are those of berth_transfer_start().
-/// Errors  As berth_transfer_start(). BERTH_FILE: the file ends before; later failures are reported
-///         by the transfer. BERTH_INVALID_ARGUMENT: also host memory, or a file that is open to
-///         write.
+/// Errors  As berth_transfer_start(). BERTH_FILE: the file ends before the range does; later
+///         failures are reported by the transfer. BERTH_INVALID_ARGUMENT: also host memory, or a
+///         file that is open to write.
 BERTH_API berth_status berth_transfer_start_from_file(berth_runtime* runtime, void* target,
                                                       berth_file* source, uint64_t offset,
                                                       size_t bytes, berth_stream stream,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a HandlePool does at its bound, and what it counts.
+// The behavior of a HandlePool at its bound, and its counters.
 #pragma once
 
 #include <cstddef>

@@ -74,7 +74,7 @@ BERTH_API berth_status berth_handle_pool_acquire(berth_handle_pool* pool, berth_
 /// Returns the handle to its pool; work may be pending. Null: no effect.
 BERTH_API void berth_handle_lease_release(berth_handle_lease* lease);
 
-/// Destroys idle handles with their workspaces, and writes how many.
+/// Destroys idle handles with their workspaces, and writes the number of handles destroyed.
 BERTH_API berth_status berth_handle_pool_trim(berth_handle_pool* pool, size_t* destroyed);
 /// Must be called before a stream of berth_stream_from_native() is destroyed.
 BERTH_API berth_status berth_handle_pool_retire_stream(berth_handle_pool* pool,

@@ -29,7 +29,7 @@ namespace berth {
 /// things that would otherwise disturb other threads' captures (RelaxedCaptureScope), such as
 /// allocating memory.
 ///
-/// They report errors by exceptions of any type, which acquire() passes on unchanged.
+/// They report errors by exceptions of any type, which acquire() rethrows unchanged.
 template <class Handle>
 struct HandlePoolOptions {
   /// The library's name in errors, such as "cuBLAS". Not empty.
@@ -126,11 +126,11 @@ class [[nodiscard]] HandleLease {
 ///            allocated on the new stream. The allocator keeps the order, so work may be pending.
 /// Captures   On a captured stream, a lease has its own workspace, allocated as captured work
 ///            allocates, from a pool for graphs (docs/pools.md), and freed there when the lease
-///            ends. So leases within a capture share it in stream order, and nothing outside the
-///            graph gets it. The handle's ordinary workspace is not used. A lease must be acquired
-///            and end within the capture, and a lease that was acquired before must not be used in
-///            it. If a library cannot create a handle during a capture, acquire and release as many
-///            leases before as will be held at once.
+///            ends. So leases within a capture share it in stream order, and code outside the graph
+///            never receives it. The handle's ordinary workspace is not used. A lease must be
+///            acquired and end within the capture, and a lease that was acquired before must not be
+///            used in it. If a library cannot create a handle during a capture, first acquire and
+///            release as many leases as the capture will hold at once.
 /// Stream     For a stream that berth does not own, call retire_stream() before it is destroyed, as
 ///            with allocators. For a later stream with the same address, library handles are bound
 ///            again.
@@ -169,9 +169,9 @@ class HandlePool {
     return {store_, store_.acquire(stream)};
   }
 
-  /// Destroys idle handles with their workspaces. Returns how many. May be called when memory is
-  /// short (DeviceAllocatorOptions::on_pressure). Must not be called while work of a device is
-  /// captured if destroy() waits for the device, which would break the capture.
+  /// Destroys idle handles with their workspaces. Returns the number of handles destroyed. May be
+  /// called when memory is short (DeviceAllocatorOptions::on_pressure). Must not be called while
+  /// work of a device is captured if destroy() waits for the device, which would break the capture.
   /// Blocking  As destroy(). Other threads can acquire meanwhile.
   std::size_t trim() { return store_.trim(); }
 

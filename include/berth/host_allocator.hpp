@@ -27,10 +27,10 @@ struct HostAllocatorOptions {
 /// that use it, when their work is done. Blocks are ordered on no stream, as with PinnedAllocator.
 /// Copies treat a block as pageable memory: a target of Copier::start() is written to until the
 /// transfer is over, so record the stream before you free it earlier. The Copier of the same
-/// Runtime does not ask the driver about a block. To pin one, call
-/// PinnedAllocator::register_memory(), of any Runtime: after cuMemHostRegister() alone the Copier
-/// still takes the block for pageable memory, and may read it before earlier work of the stream
-/// has written it.
+/// Runtime does not query the driver about a block. To pin a block, call
+/// PinnedAllocator::register_memory() of any Runtime: after cuMemHostRegister() alone, the Copier
+/// still treats the block as pageable memory, and may read it before earlier work of the stream has
+/// written it.
 ///
 /// It works without a driver, and, unlike the other allocators, in a child made by fork(): the
 /// child has its own copy of the memory, which no stream uses, so blocks are freed at once there.
@@ -48,7 +48,7 @@ class BERTH_API HostAllocator final : public Allocator {
   ///
   /// Blocking  Frees blocks whose streams are done. Queries at most two blocks, unless memory is
   ///           short; then it waits for the others, too.
-  /// Errors    OutOfMemory: the limit or malloc refuses, and no freed block is left to wait for.
+  /// Errors    OutOfMemory: the limit or malloc refuses, and no freed block awaits a stream.
   [[nodiscard]] Allocation allocate(std::size_t bytes) {
     return {*this, allocate_raw(bytes), bytes};
   }

@@ -31,7 +31,7 @@
   X(stream_waits_inserted, "waits inserted so that a stream could have free blocks early") \
   X(pending_free_waits,    "times the host waited for a deferred free, one of the last rungs") \
   X(segments_mapped,       "ranges obtained from the driver") \
-  X(segments_released,     "ranges given back to the driver") \
+  X(segments_released,     "ranges returned to the driver") \
   X(page_remaps,           "granules mapped a second time at another address") \
   X(limit_rejections,      "growths refused by a byte limit before any driver call, or for " \
                            "headroom") \

@@ -32,14 +32,14 @@ struct MemoryPoolOptions {
   MemoryLimits limits = {};
 
   /// true: the pool is for memory that CUDA graphs use. Captured streams can allocate from it, and
-  /// every address keeps its memory until the pool is closed: trim() and other pools get none of
+  /// every address keeps its memory until the pool is closed: trim() and other pools do not take
   /// it. Keep a MemoryPool with the graph, and close it after the graph's last launch is done. Each
   /// launch writes the memory that the graph uses, so allocate nothing else from such a pool, and
   /// share it between graphs only if they are launched one after the other.
   bool for_graphs = false;
 
   /// true: each block lies in one physical allocation of the driver, which stays at its address
-  /// until no block is left in it. For memory that others refer to by its physical pages: other
+  /// until no block is left in it. For users that refer to memory by its physical pages: other
   /// processes (MemoryConnection), network cards (GPUDirect RDMA, UCX, NCCL, NVSHMEM), and kernels
   /// that stay resident while memory is written through another mapping. Physical memory is created
   /// exportable and RDMA-capable if the device supports it (MemoryProperties).

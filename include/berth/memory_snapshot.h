@@ -24,7 +24,7 @@ typedef struct berth_memory_snapshot berth_memory_snapshot;
 BERTH_API berth_status berth_memory_snapshot_take(berth_allocator* allocator,
                                                   berth_memory_snapshot** snapshot);
 /// Snapshots of the private pools of a device, including closed ones with live blocks, oldest
-/// first. Writes up to `capacity` of them, each to be released, and how many pools there are.
+/// first. Writes up to `capacity` of them, each to be released, and the number of pools.
 /// `snapshots` may be null if `capacity` is 0.
 BERTH_API berth_status berth_memory_snapshot_take_pools(berth_runtime* runtime, berth_device device,
                                                         berth_memory_snapshot** snapshots,

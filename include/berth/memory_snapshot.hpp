@@ -31,7 +31,7 @@ struct BlockInfo {
   /// may use it at once: unowned memory, memory of a destroyed stream, and pinned memory.
   std::optional<CUstream_st*> stream;
   /// The caller's address. It equals `address`, unless the allocation is stitched: joined from
-  /// blocks in separate places by mapping their memory once more, side by side.
+  /// blocks in separate places by mapping their memory a second time, side by side.
   std::uintptr_t data = 0;
   /// true for every block of a stitched allocation but the first: its bytes follow those of another
   /// block at `data`. Counters of blocks count such an allocation once.

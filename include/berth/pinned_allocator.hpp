@@ -43,8 +43,8 @@ struct PinnedAllocatorOptions {
   /// allocates (cuMemHostAlloc), and NUMA nodes are ignored. At most 128.
   unsigned prefault_threads = 4;
   /// If an allocation leaves less than this free for reuse, a thread of the allocator obtains
-  /// segments ahead of need, so that later callers do not wait for the pinning. Each has the size
-  /// of what is missing, at least segment_bytes and at most 1 GiB. Blocks in thread caches do not
+  /// segments ahead of need, so that later callers do not wait for the pinning. Each segment has
+  /// the missing size, at least segment_bytes and at most 1 GiB. Blocks in thread caches do not
   /// count as free. 0: there is no such thread.
   std::size_t low_water_bytes = 0;
 };
@@ -61,14 +61,13 @@ enum class PinnedKind : std::uint8_t {
 
 /// Options of one allocation of pinned memory.
 struct PinnedOptions {
-  /// The device that the memory is to be near: its pages come from that device's NUMA node, as long
-  /// as the node has free pages. nullopt: the calling thread's current device. No effect if the
-  /// driver reports no node, or on write-combined memory.
+  /// The device near which the memory is placed: its pages come from that device's NUMA node, as
+  /// long as the node has free pages. nullopt: the calling thread's current device. No effect if
+  /// the driver reports no node, or on write-combined memory.
   std::optional<Device> near = std::nullopt;
   PinnedKind kind = PinnedKind::portable;
   /// Whether the call may wait for work of streams that uses freed blocks. false: OutOfMemory
-  /// instead, where a limit or the system leaves no other memory. Pinning takes its time in either
-  /// case.
+  /// instead, if a limit or the system leaves no other memory. Pinning blocks in either case.
   bool may_wait = true;
 };
 
@@ -134,8 +133,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
 
   [[nodiscard]] Device device() const noexcept override { return Device::cpu(); }
   void deallocate(void* data) override;
-  /// Also for registered memory, with any pointer into it. While `stream` is captured, this only
-  /// covers the capture: it makes no query, so it does not know of the graph. Call record_use() or
+  /// Also for registered memory, with any pointer into it. While `stream` is captured, this covers
+  /// only the capture: it makes no query, so it does not detect the graph. Call record_use() or
   /// keep_for_graph() for work that a graph repeats.
   /// Errors  InvalidArgument: also the per-thread default stream.
   void record_stream(void* data, StreamRef stream) override;
@@ -145,12 +144,12 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// Declares that work captured on `stream` reads or writes the block at `data`. null: no effect.
   /// Copier does it itself; call it for kernels and copies that the program captures.
   ///
-  /// After deallocate(), the block is not reused before the graph that is being captured, every
-  /// executable graph and clone made of it, and all of their launches are gone. The driver tells
-  /// when that is (cuUserObjectCreate); the next request that the cached memory does not serve,
-  /// trim(), release_unused() and counters() take notice. MemoryCounters::blocks_in_graphs counts
-  /// such blocks. A driver before CUDA 12.3 cannot tell: the block is then kept until the allocator
-  /// is destroyed.
+  /// After deallocate(), the block is not reused before the graph that is being captured and every
+  /// executable graph and clone made from it are destroyed, and all of their launches are done. The
+  /// driver reports that moment (cuUserObjectCreate); the next request that the cached memory does
+  /// not serve, trim(), release_unused() and counters() act on it. MemoryCounters::blocks_in_graphs
+  /// counts such blocks. A driver before CUDA 12.3 does not report it: the block is then kept until
+  /// the allocator is destroyed.
   ///
   /// Destroy graphs before the Runtime, or do not launch them afterwards: its memory ends with it,
   /// which is reported if there are such graphs.
@@ -186,8 +185,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// Like register_memory(), but without an owner: end the registration with unregister().
   void register_raw(void* data, std::size_t bytes);
   /// Ends the registration that starts at `data`. null: no effect.
-  /// Blocking  Waits for the work of streams that were recorded on it, and itself for no other
-  ///           work; the driver's own call may wait for any work.
+  /// Blocking  Waits for the work of streams that were recorded on it. berth waits for no other
+  ///           work, but the driver's own call may.
   /// Errors    InvalidArgument: no registration starts there. DriverError: the driver refuses; the
   ///           memory is still pinned.
   void unregister(void* data);

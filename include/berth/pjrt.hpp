@@ -28,8 +28,8 @@ struct PjrtPlugin {
   std::vector<PjrtOption> options = {};
 };
 
-/// Loads a plug-in and creates a client with all devices that this process can use. To be passed to
-/// Runtime::register_backend(); Runtime::register_pjrt() does both. `type` is not used.
+/// Loads a plug-in and creates a client with all devices that this process can use. Pass the result
+/// to Runtime::register_backend(); Runtime::register_pjrt() does both. `type` is not used.
 ///
 /// The plug-in runs in this process: if it crashes or stops the process while it is loaded, so does
 /// the program. It is never unloaded. berth requires major version 0 of the ABI and a minor version

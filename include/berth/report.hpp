@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report sink. The library never prints, and a destructor never throws. Problems that would
-// otherwise be lost (a failed cuMemFree in a destructor, a malformed entry in CUDA_VISIBLE_DEVICES)
-// are reported here.
+// The report sink. The library never prints, and a destructor never throws. The sink receives the
+// problems that would otherwise be lost: a failed cuMemFree in a destructor, a malformed entry in
+// CUDA_VISIBLE_DEVICES.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ struct Report {
   std::string message;  ///< one line, without a trailing newline
 };
 
-/// Called on the thread that met the problem, possibly under a lock of berth. So it must not call
-/// berth, nor wait for a thread that does. May be empty: reports are then dropped. Exceptions that
-/// it throws are ignored.
+/// Called on the thread that detected the problem, possibly under a lock of berth. So it must not
+/// call berth, nor wait for a thread that does. May be empty: reports are then dropped. Exceptions
+/// that it throws are ignored.
 using ReportSink = std::function<void(const Report&)>;
 
 }  // namespace berth

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// The runtime, the one object that owns everything and that a framework embeds.
+// The runtime: the object that a framework embeds, which owns all other parts of berth.
 #ifndef BERTH_RUNTIME_H
 #define BERTH_RUNTIME_H
 
@@ -19,16 +19,16 @@ typedef struct berth_runtime berth_runtime;
 
 typedef enum berth_severity { BERTH_SEVERITY_WARNING = 0, BERTH_SEVERITY_ERROR = 1 } berth_severity;
 
-/// Gets problems that no call could return: one line, valid until the function returns. Called on
-/// the thread that met the problem, and so on several at once. Must not throw or leave by
-/// longjmp().
+/// Receives problems that no call can return: one line, valid until the function returns. Called on
+/// the thread that detected the problem, so possibly on several threads at once. Must not throw or
+/// leave by longjmp().
 typedef void (*berth_report_function)(berth_severity severity, const char* message, void* user);
 
-/// Called when device memory is short and berth has nothing left to return without waiting, with
-/// the number of bytes that are missing. Frees what it can, and returns whether it freed anything.
-/// Called on the thread that requested memory, and so on several at once if several are short. It
-/// may call berth: if an allocation inside it runs short, the function is not called again, and the
-/// allocation may fail. Must not throw or leave by longjmp().
+/// Called when device memory is short and berth cannot return more without waiting, with the number
+/// of missing bytes. Frees what it can, and returns whether it freed memory. Called on the thread
+/// that requested memory, so possibly on several threads at once. It may call berth: if an
+/// allocation inside it runs short, the function is not called again, and the allocation may fail.
+/// Must not throw or leave by longjmp().
 typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
 
 /// A flag of berth_runtime_options: device memory comes in segments from cuMemAlloc, and is not
@@ -94,12 +94,11 @@ typedef struct berth_driver_info {
 
 BERTH_API berth_status berth_driver_get_info(berth_runtime* runtime, berth_driver_info* info);
 
-/// The address of a driver function, for what berth does not wrap: modules, kernel launches,
-/// graphs. `name` has no version suffix ("cuLaunchKernel"); the function has the ABI that CUDA
-/// `version` gave it, counted as in 12020 for 12.2. The function belongs to the driver that berth
-/// itself calls, the simulated one included. Its calls are not in the statistics. `*function` is
-/// null if the driver is not usable, is older than `version`, or lacks the function, and in a
-/// forked child.
+/// The address of a driver function that berth does not wrap, for modules, kernel launches and
+/// graphs. `name` has no version suffix ("cuLaunchKernel"). The function has the ABI of CUDA
+/// `version`, for example 12020 for 12.2. It belongs to the driver that berth itself calls, which
+/// may be the simulated one. Its calls are not in the statistics. `*function` is null if the driver
+/// is not usable, is older than `version`, or lacks the function, and in a forked child.
 BERTH_API berth_status berth_driver_get_function(berth_runtime* runtime, const char* name,
                                                  int version, void** function);
 

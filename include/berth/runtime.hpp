@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Runtime, the one object that owns everything and that a framework embeds.
+// The Runtime: the object that a framework embeds, which owns all other parts of berth.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ struct berth_runtime;
 namespace berth {
 
 /// The options of a Runtime. Runtime's constructor applies the environment variable BERTH_CONF
-/// ("bytes_reserved_max=90%", as configure() reads it) over them: the user of a program decides
-/// over its author.
+/// ("bytes_reserved_max=90%", as configure() reads it) over them, because the user of a program
+/// takes precedence over its author.
 struct RuntimeOptions {
   /// The driver: `cuda` (libcuda.so.1), `sim` (the simulated driver in libberth_sim, configured by
   /// BERTH_SIM), `auto` (cuda if it has a device, else sim if it is installed), or the path of a
@@ -51,13 +51,13 @@ struct RuntimeOptions {
   StreamPoolOptions stream_pool = {};
   EventPoolOptions event_pool = {};
   CopierOptions copier = {};
-  /// Plug-ins whose devices the Runtime registers. If one cannot be used, its type has no devices:
-  /// the reason is DeviceRegistry::backend_problem(), and a warning to the report sink.
+  /// Plug-ins whose devices the Runtime registers. If a plug-in cannot be used, its type has no
+  /// devices; DeviceRegistry::backend_problem() and a warning to the report sink have the reason.
   std::vector<PjrtPlugin> pjrt = {};
   /// Whether BERTH_CONF is read. false: for programs that apply it themselves, or that do not allow
   /// changes from outside.
   bool read_environment = true;
-  /// gets warnings, and errors that a destructor cannot throw; empty: reports are dropped
+  /// Receives warnings, and errors that a destructor cannot throw. Empty: reports are dropped.
   ReportSink report = {};
 };
 
@@ -78,8 +78,7 @@ struct RuntimeOptions {
 /// Signals   No function of berth, destructors included, may be called in a signal handler: they
 ///           lock, allocate and call the driver. Let a handler set a flag.
 /// Fork      In a child made by fork(), the parts that the parent had created exist, each with its
-///           own rule; those that it had not created throw NotSupported. Nothing waits, and the
-///           driver is not called.
+///           own rule; other parts throw NotSupported. No call waits or calls the driver.
 /// Threads   Safe from any thread. Each device's parts are created by their first use.
 class BERTH_API Runtime {
  public:
@@ -91,11 +90,11 @@ class BERTH_API Runtime {
 
   /// The driver: its name and version, and why it is not usable.
   [[nodiscard]] DriverInfo driver() const;
-  /// The address of a driver function, for what berth does not wrap: modules, kernel launches,
-  /// graphs. `name` has no version suffix ("cuLaunchKernel"); the function has the ABI that CUDA
-  /// `version` gave it, counted as in 12020 for 12.2. The function belongs to the driver that berth
-  /// itself calls, the simulated one included. Its calls are not in statistics(). null if the
-  /// driver is not usable, is older than `version`, or lacks the function, and in a forked child.
+  /// The address of a driver function that berth does not wrap, for modules, kernel launches and
+  /// graphs. `name` has no version suffix ("cuLaunchKernel"). The function has the ABI of CUDA
+  /// `version`, for example 12020 for 12.2. It belongs to the driver that berth itself calls, which
+  /// may be the simulated one. Its calls are not in statistics(). null if the driver is not usable,
+  /// is older than `version`, or lacks the function, and in a forked child.
   /// Errors  InvalidArgument: null.
   [[nodiscard]] void* driver_function(const char* name, int version) const;
   /// The options in effect, including BERTH_CONF; `driver` is driver().name.
@@ -107,7 +106,7 @@ class BERTH_API Runtime {
   /// ends: DeviceRegistry, DeviceMap, buffers() and statistics() then serve them.
   /// Errors  As DeviceRegistry::register_backend().
   void register_backend(DeviceType type, std::unique_ptr<DeviceBackend> backend);
-  /// The same with a name, which becomes a type if it is none.
+  /// The same with the name of a type, which is registered if it does not exist.
   /// Errors  Also those of DeviceType::register_name().
   void register_backend(std::string_view type, std::unique_ptr<DeviceBackend> backend);
   /// register_backend() with the devices of a PJRT plug-in: open_pjrt().
@@ -123,11 +122,11 @@ class BERTH_API Runtime {
   [[nodiscard]] EventPool& events(Device device);
   [[nodiscard]] DeviceAllocator& memory(Device device);
 
-  /// Lets work of `user`, kernels and copies, access the memory of `owner` directly, in this
-  /// direction: all memory that is mapped or allocated there, by berth and by others, now and in
-  /// the future (cuCtxEnablePeerAccess, and cuMemSetAccess for memory that berth maps). Copies
-  /// between two devices do this automatically. Makes driver calls only the first time for the
-  /// pair. It cannot be undone.
+  /// Lets kernels and copies of `user` access the memory of `owner` directly, in this direction
+  /// only: all memory that is mapped or allocated there, by berth and by other code, now and in the
+  /// future (cuCtxEnablePeerAccess, and cuMemSetAccess for memory that berth maps). Copies between
+  /// two devices do this automatically. Makes driver calls only the first time for the pair. It
+  /// cannot be undone.
   /// Errors  InvalidArgument: no such device, `cpu`, or the same device twice. NotSupported: the
   ///         devices have no peer access, as DeviceRegistry::peer() reports. DriverError: `user`
   ///         may have access to existing memory, but not to future memory; call again to retry.
@@ -137,11 +136,11 @@ class BERTH_API Runtime {
   [[nodiscard]] PinnedAllocator& pinned_memory();
   /// The allocator of `cpu`.
   [[nodiscard]] HostAllocator& host_memory();
-  /// The live block that contains `data`: its allocator, device, start and size. nullopt if no
-  /// allocator of this Runtime has one there, as for memory of other libraries and for registered
-  /// memory (PinnedAllocator::find()). Searches the devices that have allocated, then pinned
-  /// memory, then memory of `cpu`. No driver call. For a moment, no other thread allocates or frees
-  /// there: not for hot paths.
+  /// The live block that contains `data`: its allocator, device, start and size. nullopt if `data`
+  /// is in no such block, as for memory of other libraries and for registered memory
+  /// (PinnedAllocator::find()). Searches the devices that have allocated, then pinned memory, then
+  /// memory of `cpu`. No driver call. For a moment, no other thread allocates or frees there: not
+  /// for hot paths.
   /// Errors  NotSupported: in a forked child, if devices have allocated.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   /// A connection to another process, over which device memory is shared.
@@ -156,7 +155,7 @@ class BERTH_API Runtime {
   [[nodiscard]] CompletionQueue& completions();
 
   /// Refers to a stream that the framework created on `device`. null is the legacy default stream,
-  /// even if the caller is compiled so that null means the per-thread default stream to CUDA. berth
+  /// even in code that is compiled with the per-thread default stream as CUDA's null stream. berth
   /// does not own the stream, and uses its handle only in calls that name it: memory freed on it
   /// serves other streams later than memory of a Stream does (docs/streams.md, "Streams of the
   /// program").

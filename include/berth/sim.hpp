@@ -11,10 +11,10 @@
 // (`faults=cuMemCreate@3=out_of_memory`). The text of a configuration is the stable interface: a
 // key keeps its meaning, and a key that is removed is rejected by name.
 //
-// The functions here are not driver calls: they run no pending work unless they say so, need no
-// context, and are not counted. "Device" is the slot in order of PCI address, which is the ordinal
-// unless CUDA_VISIBLE_DEVICES, `order` or `mig` change it. MIG instances have slots after the
-// devices, in order of their device. Addresses are those of CUdeviceptr.
+// The functions here are not driver calls: they run no pending work unless their comments say so,
+// need no context, and are not counted. "Device" is the slot in order of PCI address, which is the
+// ordinal unless CUDA_VISIBLE_DEVICES, `order` or `mig` change it. MIG instances have slots after
+// the devices, in order of their device. Addresses are those of CUdeviceptr.
 //
 // Threads  any, except that no thread may be inside a driver call when a Simulator is created or
 //          destroyed.
@@ -80,9 +80,9 @@ struct MemoryUse {
 /// The bytes of each MemoryUse of a kernel, in their order.
 using KernelMemory = std::span<const std::span<std::byte>>;
 
-/// What a stand-in for a kernel computes. `ranges` are copies that host code can access. What the
-/// function leaves in those of uses that write becomes the content of the memory; of written ranges
-/// that overlap, the last one counts.
+/// What a stand-in for a kernel computes. `ranges` are copies that host code can access. The bytes
+/// that the function leaves in written ranges become the content of the memory; if written ranges
+/// overlap, the last one counts.
 ///
 /// Called when the work runs, at each launch of a graph again, under the lock of the simulator and
 /// on any thread that is in a driver call. It must not throw, and not call the driver, the
@@ -114,9 +114,9 @@ struct Kernel {
   /// Called each time that the kernel runs. Null: no byte changes.
   KernelFunction compute = nullptr;
   /// A persistent kernel: it is on the device before it uses memory, and polls a word of device,
-  /// pinned or managed memory first. What wrote the word comes before its uses. While it polls it
-  /// holds up its stream, but no other stream of its hardware channel. Such a kernel counts as two
-  /// operations.
+  /// pinned or managed memory first. The work that wrote the word is ordered before the kernel's
+  /// uses. While it polls it holds up its stream, but no other stream of its hardware channel. Such
+  /// a kernel counts as two operations.
   std::optional<KernelPoll> polls = std::nullopt;
   /// Programmatic dependent launch (CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION): if the
   /// operation before it on the stream is a kernel, it is on the device while that kernel still
@@ -194,9 +194,9 @@ class BERTH_API Simulator {
               const std::vector<MemoryUse>& uses = {});
 
   /// From now on, every piece of work that ends and takes time is recorded, and every driver call
-  /// in which a host thread waits for work; not what only orders, such as events. With
-  /// progress=timed a picture of the entries is that of the run; otherwise a piece of work takes a
-  /// microsecond, one after the other. Recording ends with the Simulator.
+  /// in which a host thread waits for work. Operations that only order work, such as events, are
+  /// not recorded. With progress=timed a picture of the entries is that of the run; otherwise a
+  /// piece of work takes a microsecond, one after the other. Recording ends with the Simulator.
   void record_timeline();
   /// The entries since the last call, in the order in which they ended. Empty if nothing is
   /// recorded.
@@ -216,12 +216,13 @@ class BERTH_API Simulator {
   /// instead (docs/simulator.md, "Host threads"), and likewise for the functions below.
   void host_observes(const void* word, std::optional<std::uint64_t> value = std::nullopt);
 
-  /// What the calling thread waits for from now on is known to `actor`; null: to the thread itself
-  /// again. Returns the former actor.
+  /// Waits of the calling thread from now on order `actor`; null: the thread itself again. Returns
+  /// the former actor.
   const void* host_acts_for(const void* actor);
-  /// As the end of a critical section: `object` now knows what the calling thread knows.
+  /// The end of a critical section: work known to the calling thread is now known to `object`.
   void host_releases(const void* object);
-  /// As the beginning of a critical section: the calling thread now knows what `object` knows.
+  /// The beginning of a critical section: work known to `object` is now known to the calling
+  /// thread.
   void host_acquires(const void* object);
   /// The calling thread itself reads or writes pinned or managed memory, now.
   void host_reads(const void* start, std::size_t bytes);

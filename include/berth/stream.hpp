@@ -26,9 +26,9 @@ class BERTH_API StreamRef {
       : context_(&context), native_(native) {}
 
   // The default streams, by CUDA's names. The per-thread default stream is a different stream on
-  // each thread under one handle. Uses within one call of the calling thread work: order, events,
-  // callbacks, copies, and making it current. Uses that must remember it are refused: memory, pool
-  // scopes, and therefore copies of berth's pinned blocks.
+  // each thread under one handle. Uses within one call of the calling thread are supported: order,
+  // events, callbacks, copies, and making it current. Uses that outlast a call are refused: memory,
+  // pool scopes, and therefore copies of berth's pinned blocks.
   static StreamRef legacy_default(DeviceContext& context) noexcept { return {context, nullptr}; }
   static StreamRef per_thread_default(DeviceContext& context) noexcept;
 

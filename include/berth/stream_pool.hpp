@@ -42,8 +42,8 @@ struct StreamPoolOptions {
 /// A pool of the streams of one device. No two live leases of one priority share a stream until
 /// streams_max of them are on lease; beyond that StreamPoolOptions::on_shortage applies.
 ///
-/// A thread keeps a few streams that it returned, and takes those first, without a lock. If no
-/// other streams are available, streams that other threads keep are taken.
+/// A thread keeps a few streams that it returned, and acquires those first, without a lock. If no
+/// other streams are available, streams kept by other threads are taken.
 ///
 /// Captures  A side stream of a ForkJoin within a capture stays captured until the capture ends,
 ///           and is not leased until then. Return a stream that StreamRef::wait() drew into a
@@ -69,7 +69,7 @@ class BERTH_API StreamPool {
   /// Errors  InvalidArgument: priority above 0. Exhausted: StreamShortage::fail. DriverError: the
   ///         driver cannot create a stream.
   Lease<StreamPool> acquire(int priority = 0);
-  /// Returns a stream that was taken from Lease::release().
+  /// Returns a stream that Lease::release() detached.
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(StreamRef stream);
 

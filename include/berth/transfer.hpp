@@ -40,10 +40,10 @@ struct TransferOptions {
 ///           device and pinned memory, which follows the rules of streams. After detach() it does
 ///           not wait at all.
 /// Failures  wait() throws the failure, failure() returns it, and on_done receives it. If none of
-///           them has done so when the transfer is over and its last copy is gone, the failure of a
-///           copy through staging memory (a file that cannot be read, a driver call that fails) is
-///           reported once to the report sink, with the device, the stream and the sizes, because
-///           events and streams do not report it.
+///           them has done so when the transfer is over and its last copy is destroyed, the failure
+///           of a copy through staging memory (a file that cannot be read, a driver call that
+///           fails) is reported once to the report sink, with the device, the stream and the sizes,
+///           because events and streams do not report it.
 /// Threads   Safe from any thread, as long as no thread assigns to the same object.
 /// Fork      In a child made by fork(), queries and waits fail with NotSupported, and all other
 ///           functions do nothing.

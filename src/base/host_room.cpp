@@ -23,7 +23,7 @@ std::optional<std::size_t> find_number(const std::string& path, const std::strin
   return std::nullopt;
 }
 
-/// The number that is all of a file; none where it says "max", or is missing.
+/// The number that a file consists of; none if the file has "max" or is missing.
 std::optional<std::size_t> read_number(const std::string& path) {
   std::ifstream file(path);
   std::size_t number = 0;

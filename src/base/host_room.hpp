@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The number of pages that this process can still touch. Linux overcommits: a process that touches
-// too many pages is killed, while a driver that is asked for too much memory only refuses.
+// too many pages is killed, while a driver refuses a request for too much memory.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace berth {
 
-/// The least of what the machine has available and what the process's control group (version 2) has
-/// left, file pages that can be dropped counted as free. The maximum where neither is known.
+/// The minimum of the memory available on the machine and the memory left to the process's control
+/// group (version 2). File pages that can be dropped count as free. The maximum value if neither is
+/// known.
 /// Source   Linux, Documentation/filesystems/proc.rst (MemAvailable), admin-guide/cgroup-v2.rst.
-/// Errors   None: what cannot be read is unknown.
+/// Errors   None: values that cannot be read are unknown.
 [[nodiscard]] std::size_t host_room_bytes(const std::string& meminfo = "/proc/meminfo",
                                           const std::string& control_group = "/sys/fs/cgroup");
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks. `mutex_` guards the records and is never held during a driver call or one of malloc's,
-// so that a forked child can go on with it. `poll_mutex_` lets one thread at a time use streams
-// that were recorded, so that none goes away meanwhile; a child does not touch it. Order:
-// poll_mutex_, then mutex_.
+// `mutex_` guards the records and is never held during a call of the driver or of malloc, so that a
+// forked child can use it. `poll_mutex_` admits one thread at a time to recorded streams, so that
+// none ends meanwhile; a child does not use it. Order: poll_mutex_, then mutex_.
 #include "berth/host_allocator.hpp"
 
 #include <algorithm>
@@ -73,7 +72,7 @@ class HostAllocator::Impl final : public StreamObserver {
     void* data = obtain(rounded);
     const HostBlocks::PendingId deferred_by = last_pending();
     for (bool is_last = false; data == nullptr && !is_last; data = obtain(rounded)) {
-      is_last = poll_all() == 0 && !wait_for_one(deferred_by);  // others may have been faster
+      is_last = poll_all() == 0 && !wait_for_one(deferred_by);  // others may have freed blocks
     }
     if (data == nullptr) refuse(bytes);
     try {
@@ -93,7 +92,7 @@ class HostAllocator::Impl final : public StreamObserver {
       if (require_live(data, "free").empty() || !origin_.is_here()) bytes = blocks_.remove(data);
     }
     if (bytes > 0) return give_back(data, bytes);
-    const MutexLock no_poll(poll_mutex_);  // nor does a stream go away while this marks its use
+    const MutexLock no_poll(poll_mutex_);  // and no stream ends while its use is marked
     std::pair<HostBlocks::PendingId, HostUses> deferred;
     {
       const MutexLock lock(mutex_);
@@ -116,7 +115,7 @@ class HostAllocator::Impl final : public StreamObserver {
     try {
       return mark_use(data, stream);
     } catch (const Exhausted&) {
-      poll_all();  // the events of frees that are over come back
+      poll_all();  // returns the events of completed frees
     }
     mark_use(data, stream);
   }
@@ -130,7 +129,7 @@ class HostAllocator::Impl final : public StreamObserver {
     return before - std::min(before, budget_.reserved());
   }
 
-  /// Frees what awaited streams that are done; how many bytes.
+  /// Frees the blocks whose streams are done. Returns the number of bytes.
   std::size_t poll_all() BERTH_EXCLUDES(poll_mutex_, mutex_) {
     if (pending_ == 0 || !origin_.is_here()) return 0;
     const MutexLock one_at_a_time(poll_mutex_);
@@ -142,11 +141,11 @@ class HostAllocator::Impl final : public StreamObserver {
     const StreamRef stream(context, native);
     try {
       if (mark_last_work(stream)) return;
-      wait_after_failure(stream);  // without a lock, which that work may need
+      wait_after_failure(stream);  // without a lock, which the work may need
       const MutexLock no_poll(poll_mutex_);
       const MutexLock lock(mutex_);
       blocks_.drop(stream);
-    } catch (const std::exception& error) {  // an Error, or the host's memory
+    } catch (const std::exception& error) {  // an Error or std::bad_alloc
       marks_.report([&] { return std::string("a stream could not be retired: ") + error.what(); });
     }
   }
@@ -174,16 +173,19 @@ class HostAllocator::Impl final : public StreamObserver {
   }
 
  private:
-  /// One more than an allocation can add, so that the blocks that await streams become fewer.
+  /// One more than an allocation can add, so that the number of blocks that await streams
+  /// decreases.
   static constexpr std::size_t kPolledPerAllocation = 2;
 
   void mark_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
-    // Of two marks of one stream the later one counts, so they are added in the order of recording.
+    // Of two marks of one stream, the later one counts, so marks are added in the order of
+    // recording.
     const MutexLock in_order(record_mutex_);
-    // A captured stream cannot be marked: the free marks the use, or a later poll.
+    // A captured stream cannot be marked: the free or a later poll marks the use.
     add_use(data, {stream, marks_.mark(stream)}, "record a use of");
   }
-  /// Of a stream that goes away. False if no event could be had, and something awaits it.
+  /// Marks the uses of a stream that ends. False if no event could be recorded and a block awaits
+  /// the stream.
   bool mark_last_work(StreamRef stream) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     const MutexLock no_poll(poll_mutex_);
     {
@@ -219,7 +221,7 @@ class HostAllocator::Impl final : public StreamObserver {
     replaced = blocks_.add_use(data, std::move(use));
   }
 
-  /// Asks about so many of the blocks that await streams, each in its turn.
+  /// Queries that many of the blocks that await streams, in turn.
   std::size_t poll(std::size_t blocks) BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(mutex_) {
     const RelaxedCapture relaxed(events_.driver());
     std::size_t released = 0;
@@ -231,7 +233,7 @@ class HostAllocator::Impl final : public StreamObserver {
         released +=
             marks_.are_over(next->second) ? release(next->first) : keep(next->first, next->second);
       }
-    } catch (const std::bad_alloc&) {  // asked again later; poll_some() has a lock to give back
+    } catch (const std::bad_alloc&) {  // queried again later; poll_some() must release a lock
     }
     return released;
   }
@@ -250,7 +252,7 @@ class HostAllocator::Impl final : public StreamObserver {
       block = blocks_.remove_pending(id);
     }
     give_back(block.data, block.bytes);
-    --pending_;  // last: a thread that finds none pending finds its bytes in the budget
+    --pending_;  // last, so that a thread that sees no pending block sees its bytes in the budget
     return block.bytes;
   }
   std::size_t keep(HostBlocks::PendingId id, HostUses& uses) BERTH_EXCLUDES(mutex_) {
@@ -259,8 +261,8 @@ class HostAllocator::Impl final : public StreamObserver {
     return 0;
   }
 
-  /// Waits for the oldest block whose end is marked, of those deferred by then, and frees it; false
-  /// if there is none.
+  /// Waits for the oldest marked block, of those deferred by `deferred_by`, and frees it; false if
+  /// there is none.
   bool wait_for_one(HostBlocks::PendingId deferred_by) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     if (pending_ == 0 || !origin_.is_here()) return false;
     for (HostBlocks::PendingId id = 0;;) {

@@ -72,13 +72,13 @@ HostUse HostBlocks::add_use(void* data, HostUse use) {
     block.uses.push_back(std::move(use));
     return {};
   }
-  // Without an event it stands for all work until the free.
+  // A use without an event covers all work until the free.
   if (known->event != nullptr) std::swap(*known, use);
   return use;
 }
 
 std::string HostBlocks::describe_foreign(const void* data, const char* action) const {
-  // Freed blocks go back to the system, which may use their addresses again: no record is kept.
+  // Freed blocks return to the system, which may reuse their addresses, so no record is kept.
   std::string what = "it is not a live block: it was freed before, or belongs to another allocator";
   if (const auto found = find(data)) what = describe_inside(data, found->data);
   for (const auto& [id, block] : pending_) {
@@ -220,7 +220,7 @@ void HostBlocks::count_release(std::size_t bytes) {
   lower_gauge(counters_.bytes_reserved, bytes);
 }
 
-/// Of the containers: a node is its value and about three words, a bucket one.
+/// The size of the containers: a node is its value and about three words, a bucket one.
 void HostBlocks::count_metadata() {
   constexpr std::size_t kNodeWords = 4 * sizeof(void*);
   set_gauge(counters_.bytes_metadata,

@@ -31,8 +31,8 @@ struct HostUse {
 };
 using HostUses = std::vector<HostUse>;
 
-/// Takes no lock and calls no driver. It does not destroy events either, which would call the
-/// driver: it returns them.
+/// Takes no lock and makes no driver call. It also returns events instead of destroying them,
+/// because that would call the driver.
 /// Threads  One at a time.
 class HostBlocks {
  public:
@@ -65,9 +65,9 @@ class HostBlocks {
   /// Ends a live block, whose memory the caller frees. Returns its bytes.
   std::size_t remove(void* data);
   /// Ends a live block that streams use. Returns its uses, which swap_uses() puts back. Allocates
-  /// nothing.
+  /// no memory.
   std::pair<PendingId, HostUses> defer(void* data);
-  /// The last that was deferred.
+  /// The last deferred block.
   [[nodiscard]] PendingId last_pending() const { return last_id_; }
   /// The pending block after `id` in the order of frees, or the first after the last; nullopt if
   /// there is none.
@@ -81,7 +81,7 @@ class HostBlocks {
   void forget(StreamRef stream);
   /// Whether a use by `stream` has no event yet.
   [[nodiscard]] bool has_unmarked(StreamRef stream) const;
-  /// Gives such uses `event`; their stream has ended. Null: their end is never known.
+  /// Gives such uses `event`; their stream has ended. Null: the end of the uses is never known.
   void mark(StreamRef stream, const SharedEvent& event);
   /// Drops such uses.
   void drop(StreamRef stream);
@@ -97,12 +97,12 @@ class HostBlocks {
   struct Live {
     std::size_t bytes_requested;
     HostUses uses;
-    PendingBlocks::node_type deferred;  ///< what defer() needs, once there are uses
+    PendingBlocks::node_type deferred;  ///< storage that defer() needs, once there are uses
   };
 
   template <class Visit>
   void for_each_uses(const Visit& visit);
-  /// Of a block that is live no more.
+  /// Of a block that is no longer live.
   void count_free(std::size_t bytes_requested);
   void count_release(std::size_t bytes);
   void count_metadata();

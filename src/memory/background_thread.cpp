@@ -60,7 +60,8 @@ BackgroundThread::BackgroundThread(Work work, std::optional<std::chrono::nanosec
 
 BackgroundThread::~BackgroundThread() {
   if (!origin_.is_here()) {
-    // The end of a condition variable waits for its waiters, which a forked child does not have.
+    // The destructor of a condition variable waits for its waiters, which do not exist in a forked
+    // child.
     keep_until_exit(std::move(state_));
     return;
   }

@@ -18,7 +18,8 @@
 namespace berth {
 namespace {
 
-/// Of a request: far more than any device has, and far from where sums overflow.
+/// The bound of a request: far more than any device has, and small enough that sums do not
+/// overflow.
 constexpr std::size_t kRequestBytesMax = std::size_t{1} << 47;
 /// The driver runs the destructors of user objects on a thread of its own, some time after the last
 /// launch of a graph that is destroyed. Source: CUDA Programming Guide, "CUDA User Objects".
@@ -51,7 +52,7 @@ CachingAllocator::~CachingAllocator() {
   try {
     while (order_.wait_for_oldest(std::numeric_limits<std::uint64_t>::max())) continue;
     order_.recover_quarantined();
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::error, name(), ": at its end", error);
   }
   await_graphs();
@@ -127,7 +128,7 @@ void CachingAllocator::deallocate_slow(void* data) {
     if (should_flush) heap_.flush_cache(*cache);
   }
   if (unsealed.count == 0) return;
-  // Now and not by a later poll: the caller may destroy the stream after this.
+  // Now and not by a later poll, because the caller may destroy the stream after this call.
   order_.seal(unsealed);
   --marking_;
 }
@@ -200,8 +201,8 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
     const MutexLock slow(heap_.slow_mutex);
     released += reserve_.release_idle(bytes - released, idle);
   }
-  // What comes free may have waited for one such stream, and belong to any other; then that was
-  // all.
+  // A reclaimed block may belong to a stream other than the one it awaited. After these two passes,
+  // no further block can become free.
   for (int count = 0; count < 2 && released < bytes; ++count) {
     if (order_.recover_quarantined() == 0) break;
     const MutexLock slow(heap_.slow_mutex);
@@ -216,7 +217,8 @@ std::size_t CachingAllocator::try_release_cached(std::size_t bytes) {
   return slow.owns_lock() ? release_idle_now(bytes) : 0;
 }
 
-/// Those that have no memory here now included: a graph that was captured on them may still run.
+/// This includes streams without memory here, because a graph that was captured on them may still
+/// run.
 void CachingAllocator::close() {
   if (!is_closed_) {
     order_.wait_for_all();
@@ -225,7 +227,7 @@ void CachingAllocator::close() {
     const MutexLock slow(heap_.slow_mutex);
     reserve_.forget_content();
   }
-  order_.recover_quarantined();  // also where it sleeps, and nothing of it is reserved
+  order_.recover_quarantined();  // also if the pool is asleep and has no reserved memory
 }
 
 bool CachingAllocator::is_asleep() const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core of the device allocator and the pinned allocator. A request that the thread's own
-// ThreadCache can serve takes no lock. All others go down one ladder, a table of rungs. It composes
-// a heap shared by threads (SharedHeap), the order between streams (StreamOrder) and the source of
-// memory (Reserve).
+// ThreadCache can serve takes no lock. All others go down one ladder, a table of rungs. The
+// allocator composes a heap shared by threads (SharedHeap), the order between streams (StreamOrder)
+// and the source of memory (Reserve).
 #pragma once
 
 #include <atomic>
@@ -47,14 +47,14 @@ class CachingAllocator final : public StreamObserver {
     MemoryBudget& budget;  ///< Reserve::Options, as headroom_bytes and slack_max
     std::size_t headroom_bytes = 0;
     CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
-    /// Nothing is returned before close(), because graphs use the addresses.
+    /// No memory is returned before close(), because graphs use the addresses.
     bool keeps_memory = false;
     /// A graph that is captured with a block of this allocator holds it (GraphHolds).
     bool graphs_hold = false;
     std::optional<double> slack_max = std::nullopt;
     /// Other allocators of the same memory; null: there are none.
     ReclaimFromPeers others = nullptr;
-    /// Called without a lock, with the bytes that are missing; may call this allocator.
+    /// Called without a lock, with the number of missing bytes; may call this allocator.
     std::function<bool(std::size_t bytes_missing)> on_pressure = nullptr;
     /// The pool that serves a device's events.
     StreamOrder::Events events;
@@ -77,13 +77,13 @@ class CachingAllocator final : public StreamObserver {
       return data;
     return allocate_slow(bytes, std::nullopt);
   }
-  /// The same in two steps: from the calling thread's cache, or null; and from anywhere else.
+  /// The same in two steps: from the calling thread's cache, or null; and by the ladder.
   void* allocate_cached(std::size_t bytes, StreamRef stream) {
     return take_cached(bytes, key_of(stream));
   }
   void* allocate_cached(std::size_t bytes, std::nullopt_t) { return take_cached(bytes, kNoStream); }
   void* allocate_slow(std::size_t bytes, std::optional<StreamRef> stream, bool may_wait = true);
-  /// Contracts of these: Allocator.
+  /// Contracts: Allocator.
   void deallocate(void* data) {
     if (!try_cache_free(data)) [[unlikely]]
       deallocate_slow(data);
@@ -114,9 +114,9 @@ class CachingAllocator final : public StreamObserver {
   }
   /// Free bytes of the heap, without the thread caches.
   [[nodiscard]] std::size_t free_bytes() const;
-  /// Reserved and not active, all threads counted.
+  /// Reserved bytes that are not active, with the changes of all threads.
   [[nodiscard]] std::size_t cached_bytes() const;
-  /// The value of the last count, without a lock.
+  /// The result of the last count, without a lock.
   [[nodiscard]] std::size_t cached_bytes_estimate() const { return heap_.cached_bytes_estimate(); }
   /// Whether the calling thread has since freed at least `bytes` more than it allocated.
   [[nodiscard]] bool has_freed(std::size_t bytes) const {
@@ -153,7 +153,7 @@ class CachingAllocator final : public StreamObserver {
   /// Whether `data` lies in memory of this allocator, in use or not.
   [[nodiscard]] bool owns(const void* data) const;
 
-  /// False in a forked child, where calls throw, or have no effect if they cannot throw.
+  /// False in a forked child, in which calls throw, or have no effect if they cannot throw.
   [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
   /// Errors  NotSupported: this is a forked child.
   void require_origin() const { origin_.require_here(name()); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at the allocator's state without changing it.
+// Inspection of the allocator's state, which does not change it.
 #include <algorithm>
 
 #include "base/check.hpp"
@@ -8,7 +8,7 @@
 namespace berth {
 namespace {
 
-/// Where memory is mapped: everything but bare address space.
+/// The mapped part of the heap: everything except unmapped address space.
 bool is_mapped(const Block& block) {
   return block.state() != Block::State::unmapped;
 }
@@ -22,7 +22,7 @@ BlockState public_state(const Block& block) {
     default:
       break;
   }
-  BERTH_CHECK(block.state() != Block::State::held);  // nothing is while slow_mutex_ is
+  BERTH_CHECK(block.state() != Block::State::held);  // only the holder of slow_mutex_ holds blocks
   return BlockState::free;
 }
 
@@ -99,7 +99,7 @@ BlockInfo CachingAllocator::describe(const Block& block) const {
   const Block& whole = *block.part.whole;
   std::uintptr_t data = whole.address;
   for (const Block* part = whole.next; part != &block; part = part->part.next) data += part->bytes;
-  // What rounding added is at the end.
+  // The rounding is at the end.
   const bool is_last = block.part.next == nullptr;
   const bool is_live = whole.state() == Block::State::allocated;
   const std::size_t slack = is_live && is_last ? whole.slack_bytes() : 0;
@@ -117,7 +117,7 @@ MemorySnapshot CachingAllocator::snapshot() const {
   snapshot.allocator = name();
   snapshot.counters = heap_.counters;
   for (const auto& [address, first] : heap_.blocks.segments()) {
-    bool extends = false;  // address space without memory parts one segment from the next
+    bool extends = false;  // unmapped address space separates one segment from the next
     for (const Block* block = first; block != nullptr; block = block->next) {
       if (is_mapped(*block)) {
         if (!extends) snapshot.segments.push_back({block->address, 0, {}});

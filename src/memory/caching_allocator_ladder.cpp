@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder: what is done, from the cheapest to the dearest, for a request that the calling thread
-// cannot serve from what it keeps.
+// The ladder: the steps, from cheap to expensive, for a request that the calling thread's cache
+// cannot serve.
 //
-// One rule for all rungs: a rung that has made progress is followed by a search; and below `grow`,
-// where rungs make room for growing, by the whole ladder again, from the top. So no rung needs to
-// know what another one does, and a request fails only after one trip down the whole ladder on
-// which no rung found anything and no thread freed anything.
+// One rule applies to all rungs: a rung that has made progress is followed by a search. Below
+// `grow`, where rungs make room for growth, it is also followed by a new pass from the top. So
+// rungs are independent of each other, and a request fails only after a complete pass in which no
+// rung made progress and no thread freed memory.
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -20,13 +20,12 @@
 namespace berth {
 namespace {
 
-/// Trips without any progress of the request's own, only because other threads free memory
-/// meanwhile, and take it again.
+/// Passes without progress of the request's own, which are repeated only because other threads free
+/// memory and allocate it again.
 constexpr int kFruitlessPassesMax = 8;
-/// Far more than there ever are, each of which has found memory. The callback may free little at a
-/// time.
+/// Passes that have found memory: far more than ever occur. The callback may free little at a time.
 constexpr int kPassesMax = 1 << 20;
-/// Before a request of so many bytes takes unowned memory, it looks at what its thread keeps.
+/// A request of this size or more searches its thread's cache before it takes unowned memory.
 constexpr std::size_t kBytesOfOthersMin = 1_MiB;
 
 }  // namespace
@@ -66,7 +65,7 @@ void* CachingAllocator::climb(Request& request) {
     if (request.data != nullptr) return request.data;
     if (outcome == Outcome::progress) continue;
     ++fruitless;
-    // What the driver refuses once it may have a moment later.
+    // The driver may have memory a moment after it refused a request.
     const bool retries = request.refused_by_driver && fruitless == 1;
     if (outcome == Outcome::nothing && !retries && changes() == request.changes_seen) break;
   }
@@ -75,7 +74,8 @@ void* CachingAllocator::climb(Request& request) {
 
 bool CachingAllocator::should_consolidate(const Request& request) {
   if (heap_.streams.count() < 2 || isolates_streams()) return false;
-  // What other threads did since they were settled is looked at last: that costs them their hits.
+  // The exact value is computed only if the estimate suggests a low point, because that slows down
+  // the hits of other threads.
   const std::int64_t unsettled = heap_.ledger_of(request.cache).bytes_allocated.change();
   const auto live = static_cast<std::int64_t>(heap_.counters.bytes_active.current) + unsettled;
   return low_water_.rises_from_low(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)),
@@ -85,8 +85,8 @@ bool CachingAllocator::should_consolidate(const Request& request) {
                                    });
 }
 
-/// Where several streams share the heap, it is put together again as far as it can be. The request
-/// does not depend on it: it waits for nobody, and fails for nothing.
+/// If several streams share the heap, it is consolidated as far as possible. The request does not
+/// depend on that: consolidation does not wait, and its failure is ignored.
 void CachingAllocator::consolidate(const Request& request) noexcept {
   const std::unique_lock slow(heap_.slow_mutex, std::try_to_lock);
   if (!slow.owns_lock()) return;
@@ -98,20 +98,20 @@ void CachingAllocator::consolidate(const Request& request) noexcept {
     if (request.stream) order_.mark_request_stream(*request.stream, request.owner);
     order_.reclaim();
     if (order_.quiescence().are_frequent()) order_.open_all_idle();
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::warning, name(), ": the heap could not be consolidated", error);
   }
 }
 
 CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
   std::unique_lock slow(heap_.slow_mutex, std::defer_lock);
-  bool can_grow = false;  // for growing
+  bool can_grow = false;  // whether grow() was reached
   for (const Rung& rung : kLadder) {
     if (rung.waits && !request.may_wait) continue;
     if (rung.holds_slow_lock != slow.owns_lock()) {
       if (rung.holds_slow_lock) {
         if (!slow.try_lock()) {
-          slow.lock();  // behind a thread that may have grown for more than itself
+          slow.lock();  // waits for a thread whose growth may serve this request too
           if (take(request)) return Outcome::progress;
         }
       } else {
@@ -133,8 +133,8 @@ bool CachingAllocator::take(Request& request) {
   return take_in_lock(request);
 }
 
-// What threads keep whole is out of the heap's sight. Before the heap breaks a granule that some
-// smaller hole could have spared, it gets to see it.
+// The heap does not know the blocks in thread caches. Before the heap breaks a whole granule, the
+// caches are returned, because they may contain a smaller hole.
 bool CachingAllocator::take_in_lock(Request& request) {
   heap_.require_awake();
   if (heap_.take_transferred(request)) return true;
@@ -164,7 +164,8 @@ std::uint64_t CachingAllocator::changes_in_lock() const {
          reserve_.budget().room_increases();
 }
 
-/// What all threads keep goes back to the heap, which is searched before they can have it again.
+/// The caches of all threads are returned to the heap, which is searched before the threads can
+/// take the blocks again.
 CachingAllocator::Outcome CachingAllocator::collect(Request& request) {
   const MutexLock lock(heap_.mutex);
   std::size_t blocks = heap_.collect_all();
@@ -182,7 +183,7 @@ CachingAllocator::Outcome CachingAllocator::collect(Request& request) {
 CachingAllocator::Outcome CachingAllocator::apply_soft_limit(Request& request) {
   const std::size_t excess = reserve_.budget().whole_beyond_soft_max(request.bytes);
   if (excess > 0 && others_) others_(excess, HostWait::no);
-  return Outcome::nothing;  // for this request: there is a hard limit for that
+  return Outcome::nothing;  // the request continues: only a hard limit refuses
 }
 
 CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
@@ -190,7 +191,7 @@ CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
     return Outcome::nothing;
   try {
     order_.mark_request_stream(*request.stream, request.owner);
-  } catch (const Exhausted& error) {  // it is later requests that a mark serves
+  } catch (const Exhausted& error) {  // a mark helps only later requests
     driver_.report(Severity::warning, name(),
                    ": an event could not be recorded for a stream, will retry", error);
   }
@@ -226,8 +227,7 @@ CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
   return blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-/// What has been reserved already is enough for what was ever live, if streams wait for one
-/// another.
+/// Reserved memory suffices for the peak of live memory, if streams wait for one another.
 CachingAllocator::Outcome CachingAllocator::wait_before_growth(Request& request) {
   if (cross_stream_reuse_ != CrossStreamReuse::before_growth || !request.stream) {
     return Outcome::nothing;
@@ -251,13 +251,13 @@ CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
 CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> idle,
                                                             Request& request) {
   const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
-  // The request has seen what is its own. Open to all, it can be given back; that is no news a
-  // second time, for growing joins it with the request's own again.
+  // The request has searched its own memory. As unowned memory, it can be returned. Opening it
+  // counts as progress only once, because growth takes it over again.
   const bool opens_own_memory =
       own != idle.end() && !std::exchange(request.has_opened_own_memory, true);
   if (isolates_streams()) {
     if (reserve_.give_back_for(request, idle) > 0) return Outcome::progress;
-    // Nothing goes back, and nothing will be open to all.
+    // No memory is returned or becomes unowned.
     if (heap_.keeps_memory)
       return order_.borrow(request) > 0 ? Outcome::progress : Outcome::nothing;
   }
@@ -275,12 +275,12 @@ CachingAllocator::Outcome CachingAllocator::open_idle(Request& request) {
   return use_idle_memory(order_.idle(), request);
 }
 
-/// First as much as is missing, which leaves the rest cached; where that does not help, all.
+/// First the missing amount, so that the rest stays cached; if that does not help, all.
 CachingAllocator::Outcome CachingAllocator::give_back(Request& request) {
   std::size_t missing = request.beyond_limit_bytes;
   {
     const MutexLock lock(heap_.mutex);
-    if (heap_.blocks.has_granules()) missing = 0;  // new ones are joined with those that there are
+    if (heap_.blocks.has_granules()) missing = 0;  // new granules are joined with existing ones
   }
   const std::size_t amounts[] = {missing, request.bytes, std::numeric_limits<std::size_t>::max()};
   while (request.give_backs < std::size(amounts)) {
@@ -314,7 +314,8 @@ CachingAllocator::Outcome CachingAllocator::take_behind_waits(Request& request) 
   return order_.take_behind_waits(request) > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-/// As long as it helps: a callback that only says so would be called for ever.
+/// Only if there was progress since the last call: otherwise a callback that wrongly reports
+/// success would be called forever.
 CachingAllocator::Outcome CachingAllocator::relieve_pressure(Request& request) {
   if (!on_pressure_ || !request.has_progressed) return Outcome::nothing;
   const std::size_t beyond = request.beyond_limit_bytes;
@@ -325,7 +326,7 @@ CachingAllocator::Outcome CachingAllocator::relieve_pressure(Request& request) {
   }
   request.give_backs = 0;
   request.deferred_by = 0;
-  // It may have freed memory of another pool, which the other rungs will tell.
+  // The callback may have freed memory of another pool, which the other rungs detect.
   return changes() != changes_before ? Outcome::progress : Outcome::perhaps;
 }
 
@@ -348,7 +349,7 @@ CachingAllocator::Outcome CachingAllocator::recover_quarantined(Request& request
   return order_.recover_quarantined() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-/// Memory that other threads are about to obtain, or give back, for this pool or another one.
+/// Memory that other threads are obtaining or returning, for this pool or another one.
 CachingAllocator::Outcome CachingAllocator::wait_for_changes(Request&) {
   return reserve_.budget().wait_for_changes() ? Outcome::perhaps : Outcome::nothing;
 }

@@ -39,7 +39,7 @@ class DemandHistory {
     Time end;
     std::size_t bytes;
   };
-  std::optional<Time> begin_;  ///< of what is known
+  std::optional<Time> begin_;  ///< of the history
   std::deque<Interval> intervals_;
 };
 

@@ -13,7 +13,8 @@
 
 namespace berth {
 
-/// Moves a gauge that stood `highest` above where it stands now on its way.
+/// Adds a change to a gauge; `highest` is the highest value on the way, relative to the current
+/// value.
 inline void move_gauge(Gauge& gauge, std::int64_t by, std::int64_t highest) {
   const auto current = static_cast<std::int64_t>(gauge.current);
   const auto peak = static_cast<std::int64_t>(gauge.peak);

@@ -14,12 +14,12 @@
 namespace berth {
 namespace {
 
-/// Submits copies, and waits for them, also for those before one that fails: their memory is not to
-/// go before they are done.
+/// Submits copies and waits for them. If one fails, waits for those before it, because their memory
+/// must not be freed before they are done.
 template <class Submit>
 void copy_and_wait(DeviceContext& context, const Submit& submit) {
   const RelaxedCapture relaxed(context.driver());
-  const Stream stream(context, {});  // the legacy one may be waited for by what others capture
+  const Stream stream(context, {});  // captured streams of the program may wait for the legacy one
   const ContextScope scope(context);
   try {
     submit(stream.ref().native());

@@ -30,8 +30,8 @@ class LowWater {
 
  private:
   static constexpr std::uint64_t kFallShare = 10;
-  /// Memory that stays live from some point on, such as the weights of a model, raises all later
-  /// low points.
+  /// Memory that becomes live for good, such as the weights of a model, raises all later low
+  /// points.
   static constexpr std::uint64_t kForgetShare = 8;
 
   std::uint64_t high_ = 0;

@@ -35,7 +35,7 @@ class MemoryBudget {
   void set_limits(const Limits& limits) {
     max_.store(limits.max, std::memory_order_relaxed);
     soft_max_.store(limits.soft_max, std::memory_order_relaxed);
-    ++root().room_increases_;  // there may be room that there was not
+    ++root().room_increases_;  // there may be more room now
   }
 
   /// Counts `bytes` as reserved, unless that would exceed the limit here or of the whole.
@@ -129,7 +129,7 @@ class MemoryBudget {
   }
 
   [[nodiscard]] std::size_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
-  /// The most that may be reserved here if the other parts are empty.
+  /// The maximum that may be reserved here if the other parts are empty.
   [[nodiscard]] std::size_t max() const {
     const std::size_t own = max_.load(std::memory_order_relaxed);
     return whole_ == nullptr ? own : std::min(own, whole_->max());
@@ -153,7 +153,7 @@ class MemoryBudget {
   std::atomic<std::uint64_t> room_increases_ = 0;
   std::mutex changes_mutex_;
   std::condition_variable change_made_;
-  int changes_under_way_ = 0;  ///< under changes_mutex_, as the next
+  int changes_under_way_ = 0;  ///< under changes_mutex_, like the next field
   std::uint64_t changes_made_ = 0;
 };
 

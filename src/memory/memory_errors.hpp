@@ -19,7 +19,7 @@ struct OutOfMemoryNumbers {
   MemoryCounters counters;
   std::size_t bytes_reserved_max;  ///< MemoryBudget::kNoLimit: none
   std::size_t largest_free_block_bytes;
-  std::size_t driver_free_bytes;  ///< 0 with driver_total_bytes where the driver was not asked
+  std::size_t driver_free_bytes;  ///< 0, as driver_total_bytes, if the driver was not queried
   std::size_t driver_total_bytes;
 };
 
@@ -28,7 +28,7 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers);
 /// The bound of the largest possible request.
 enum class Capacity : bool {
   limited,         ///< MemoryLimits
-  of_the_machine,  ///< all memory that there is
+  of_the_machine,  ///< all memory of the machine
 };
 
 /// A request that could not be served even if all memory were free.

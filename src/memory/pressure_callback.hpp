@@ -15,7 +15,7 @@ using PressureCallback = std::function<bool(std::size_t bytes_missing)>;
 /// Returns a callback that returns false if it is called recursively; null for null.
 inline PressureCallback non_reentrant(PressureCallback callback) {
   if (callback == nullptr) return nullptr;
-  /// Of the calling thread.
+  /// The state of the calling thread.
   struct Running {
     const void* callback;
     const Running* outer;

@@ -20,13 +20,13 @@ struct Request {
   OwnerId owner;  ///< kUnowned until the heap has been locked
   std::optional<StreamRef> stream;
   ThreadCache* cache;    ///< the calling thread's; null if it has none
-  void* data = nullptr;  ///< once it is served
+  void* data = nullptr;  ///< set when the request is served
   /// Bytes by which the last growth would have exceeded the limit; 0 if it failed for another
   /// reason.
   std::size_t beyond_limit_bytes = 0;
   bool refused_by_driver = false;                  ///< the driver had no memory
   std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not queried
-  // As of the last search of the heap: rungs skip what is not there.
+  // As of the last search of the heap: rungs skip memory that does not exist.
   bool has_other_streams = false;   ///< other streams' memory
   bool has_deferred_frees = false;  ///< deferred frees
   bool has_unowned = false;         ///< unowned memory

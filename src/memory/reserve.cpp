@@ -30,7 +30,7 @@ bool Reserve::exceeds_slack(const Block& hole, std::size_t bytes) const {
   if (!options_.slack_max || !hole.is_whole_segment()) return false;
   if (hole.bytes <= source_->shared_bytes()) return false;
   const std::size_t rest = hole.bytes - bytes;
-  // Half of what is allowed lies in segments that are in use, the other half in those that are not.
+  // Half of the allowance is for segments in use, the other half for unused segments.
   return static_cast<double>(rest) > static_cast<double>(bytes) * *options_.slack_max / 2;
 }
 
@@ -54,14 +54,14 @@ Reserve::Growth Reserve::grow(Request& request) {
   if (const std::size_t excess =
           obtains ? std::max(options_.budget.excess(), excess_slack(request, plan->bytes)) : 0;
       excess > 0) {
-    // Not while the plan holds, which counts on free memory that goes here.
+    // Not while a plan exists, because this returns free memory on which the plan relies.
     cancel(*plan);
     release_idle(excess, order_.idle());
     plan = this->plan(request, SegmentSource::Joining::yes);
   }
   if (plan && !obtain(request, *plan)) {
     if (plan->parts.empty()) return Growth::none;
-    // Mappings may be what the driver has no room for. Memory in one piece may still be had.
+    // The driver may lack room for mappings. Memory in one piece may still be available.
     plan = this->plan(request, SegmentSource::Joining::no);
     if (plan && !obtain(request, *plan)) return Growth::none;
   }
@@ -100,8 +100,8 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
   request.beyond_limit_bytes = 0;
   const MutexLock lock(heap_.mutex);
   heap_.require_awake();
-  heap_.blocks.reserve_owner(request.owner);  // for what is put back when nothing may fail
-  // What is open to all and what is the stream's own may lie side by side, in one granule.
+  heap_.blocks.reserve_owner(request.owner);  // for a later return, which must not fail
+  // Unowned memory and the stream's own may be adjacent, in one granule.
   BlockHeap& blocks = heap_.blocks;
   if (blocks.has_granules() && request.owner != kUnowned) {
     if (blocks.whole_granules_for(request.owner) <= blocks.granules_needed(request.bytes))
@@ -149,7 +149,7 @@ bool Reserve::obtain(Request& request, Plan& plan) {
   return false;
 }
 
-/// Under no lock, because it calls the driver.
+/// Without a lock, because this calls the driver.
 void Reserve::give_back_growth(const Plan& plan) noexcept {
   if (source_->give_back_growth(plan)) options_.budget.give_back(plan.bytes);
 }
@@ -182,11 +182,11 @@ bool Reserve::serve(Request& request, const Plan& plan, Block* block) {
   std::uint64_t& path = plan.bytes > 0     ? heap_.counters.allocations_grown
                         : block == nullptr ? heap_.counters.allocations_fitted
                                            : heap_.counters.allocations_joined;
-  // Another thread's request may have had what was grown for this one: then there is nothing.
+  // If another thread's request took the new memory, there is none for this request.
   if (block == nullptr)
     block = heap_.blocks.take(request.bytes, request.bytes_requested, request.owner);
   if (block == nullptr) {
-    // The host had no memory to join the parts, and another attempt might fail forever.
+    // The host had no memory to join the parts, and further attempts might also fail.
     if (!plan.parts.empty()) throw std::bad_alloc();
     return false;
   }
@@ -208,7 +208,7 @@ std::size_t Reserve::give_back_for(const Request& request, std::vector<Freed> id
   std::size_t lacking = request.bytes;
   {
     const MutexLock lock(heap_.mutex);
-    if (heap_.blocks.has_granules()) {  // new ones are joined with those that its stream has
+    if (heap_.blocks.has_granules()) {  // new granules are joined with its stream's
       const std::size_t own =
           heap_.blocks.whole_granules(request.owner) * heap_.blocks.granule_bytes();
       lacking -= std::min(lacking, own);
@@ -243,7 +243,7 @@ std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
   if (heap_.keeps_memory) return 0;
   {
     const MutexLock lock(heap_.mutex);
-    if (heap_.is_asleep) return 0;  // since the caller waited for streams: it has no memory then
+    if (heap_.is_asleep) return 0;  // fell asleep meanwhile, without memory
   }
   const MemoryBudget::Change change(options_.budget);
   std::size_t given_back = 0;
@@ -258,7 +258,7 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
   {
     const MutexLock lock(heap_.mutex);
     std::size_t opened = 0;
-    for (const Freed& freed : idle) {  // for no one to take: it is held at once
+    for (const Freed& freed : idle) {  // held at once, so that no request takes it
       if (opened >= bytes) break;
       opened += heap_.blocks.transfer_whole(freed.owner, kUnowned, freed.serial, bytes - opened);
     }

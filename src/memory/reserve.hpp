@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The source of a heap's memory: growth within the limits, returning cached memory, sleep.
 // Functions that call the driver for memory hold the heap's slow lock, and take its mutex only
-// between calls.
+// between driver calls.
 #pragma once
 
 #include <algorithm>
@@ -159,10 +159,10 @@ class Reserve {
   StreamOrder& order_;
   const Driver& driver_;
   const Options options_;
-  /// Its functions state the locks that they need.
+  /// Its functions declare the locks that they need.
   std::unique_ptr<SegmentSource> source_;
-  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, if it is kept
-  std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< ever begun
+  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, if kept
+  std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< number of sleeps begun
   /// Between the two steps of sleep(): requests are refused, and memory is still mapped.
   bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;
   DemandHistory history_ BERTH_GUARDED_BY(heap_.mutex);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleep and wake: physical memory goes and comes back under the same addresses.
+// Sleep and wake: physical memory is returned and obtained again at the same addresses.
 #include "memory/gauge.hpp"
 #include "memory/reserve.hpp"
 #include "stream/wait.hpp"
@@ -26,7 +26,7 @@ std::set<std::uintptr_t> Reserve::stitched_addresses() const {
   return heap_.blocks.stitched_addresses();
 }
 
-/// Other threads may wake it while it waits for the device, and put it to sleep again.
+/// Other threads may wake the pool while this one waits for the device, and put it to sleep again.
 bool Reserve::is_asleep_since(std::uint64_t sleep) const {
   const MutexLock lock(heap_.mutex);
   return heap_.is_asleep && sleeps_ == sleep;
@@ -39,8 +39,7 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
     const MutexLock slow(heap_.slow_mutex);
     const MutexLock lock(heap_.mutex);
     if (heap_.is_asleep) return 0;
-    // No thread has a way to what it keeps then, so that all allocations come to the heap, which
-    // refuses them.
+    // Thread caches are disabled then, so that all allocations reach the heap, which refuses them.
     heap_.drop_caches();
     heap_.is_asleep = true;
     has_memory_asleep_ = true;
@@ -49,7 +48,7 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
   try {
     {
       const ContextScope scope(context);
-      wait_for(context);  // without a lock, which that work may need
+      wait_for(context);  // without a lock, which the work may need
     }
     const MutexLock slow(heap_.slow_mutex);
     if (!is_asleep_since(number)) return 0;
@@ -79,7 +78,7 @@ bool Reserve::try_to_wake(DeviceContext& context) {
   {
     const MutexLock lock(heap_.mutex);
     if (!heap_.is_asleep) return true;
-    if (has_memory_asleep_) {  // another thread's sleep() waits for the device, and goes no further
+    if (has_memory_asleep_) {  // another thread's sleep() waits for the device, and then returns
       heap_.is_asleep = false;
       return true;
     }
@@ -89,7 +88,7 @@ bool Reserve::try_to_wake(DeviceContext& context) {
   bool has_memory = false;
   std::set<std::uintptr_t> stitched;
   try {
-    stitched = stitched_addresses();  // beforehand, for the way back
+    stitched = stitched_addresses();  // beforehand, for undoing
     has_memory = leaves_headroom(context, bytes) && source_->wake();
     if (has_memory) content_.restore(context);
   } catch (...) {

@@ -122,13 +122,13 @@ void SharedHeap::flush_cache(ThreadCache& cache) {
 }
 
 void SharedHeap::apply(Ledger& ledger) {
-  // What a thread did not give to the heap or take from it went into its cache or came from there.
+  // Blocks that a thread allocated or freed without the heap came from its cache or went into it.
   blocks_cached_ += static_cast<std::size_t>(std::exchange(ledger.blocks_through_heap, 0) -
                                              ledger.blocks_allocated.change());
   ledger.blocks_net += ledger.blocks_allocated.change();
   counters.allocations += std::exchange(ledger.allocations, 0);
   counters.allocations_kept += std::exchange(ledger.allocations_kept, 0);
-  GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
+  GaugeChange active = ledger.bytes_allocated;  // pending blocks do not change here
   GaugeChange wanted = active;
   active.apply_to(counters.bytes_active);
   wanted.apply_to(demand);

@@ -4,7 +4,7 @@
 //
 // `mutex` guards the state and is never held during a driver call or a callback. `slow_mutex` lets
 // one thread at a time call the driver for the heap: grow it, shrink it, query streams. The host
-// waits for the GPU under neither. Lock order: slow_mutex, then mutex.
+// holds neither while it waits for the GPU. Lock order: slow_mutex, then mutex.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class SharedHeap {
   Mutex slow_mutex;
   Mutex mutex;
   BlockHeap blocks BERTH_GUARDED_BY(mutex);
-  /// The streams that blocks follow or are used by.
+  /// The streams that order blocks or use them.
   StreamTable streams BERTH_GUARDED_BY(mutex);
   // Up to date once the threads' ledgers have been applied.
   MemoryCounters counters BERTH_GUARDED_BY(mutex);
@@ -64,7 +64,7 @@ class SharedHeap {
   /// Errors  InvalidArgument: asleep.
   void require_awake() const BERTH_REQUIRES(mutex);
 
-  // Handing out and taking back.
+  // Allocation and free.
 
   /// Serves the request with `block`, and counts it.
   void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
@@ -77,7 +77,7 @@ class SharedHeap {
   /// allocated, cached or pending -> free. Never throws.
   void release(Block& block) BERTH_REQUIRES(mutex);
 
-  // The heap cannot use what threads cache until it is collected.
+  // The heap cannot use blocks in thread caches until they are collected.
 
   /// Lets a thread cache freed blocks of `owner`, if host memory can be allocated.
   void enable_caching(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
@@ -133,7 +133,7 @@ class SharedHeap {
     };
   }
 
-  /// The heap's, for lookups without the lock.
+  /// The map of the heap, for lookups without the lock.
   const PointerMap& blocks_in_use_;
   TransferCache transfer_cache_ BERTH_GUARDED_BY(mutex);
   Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex);

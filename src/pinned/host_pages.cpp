@@ -28,10 +28,10 @@ namespace {
 
 constexpr std::size_t kHugePage = 2_MiB;
 constexpr std::size_t kChunk = 4_MiB;
-/// Compaction can take a minute a gigabyte: longer than this for a chunk, and small pages are
-/// quicker.
+/// Compaction can take a minute per gigabyte. If a chunk takes longer than this, small pages are
+/// faster.
 constexpr std::chrono::milliseconds kChunkTimeMax{100};
-/// The values are the kernel's, which older headers lack.
+/// Values of the kernel that older headers lack.
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
 constexpr int kPreferred = 1;       // MPOL_PREFERRED
 
@@ -87,10 +87,10 @@ void* map_host_pages(std::size_t bytes) noexcept {
   try {
     if (bytes > host_room_bytes()) return nullptr;
   } catch (const std::exception&) {
-    return nullptr;  // the process has no memory of its own left
+    return nullptr;  // the process cannot map more memory
   }
   const std::size_t wanted = align_up(bytes, page_bytes());
-  const std::size_t spare = bytes >= kHugePage ? kHugePage : 0;  // to start at a huge page
+  const std::size_t spare = bytes >= kHugePage ? kHugePage : 0;  // for alignment to a huge page
   void* const mapped =
       mmap(nullptr, wanted + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;

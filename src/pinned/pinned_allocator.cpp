@@ -133,7 +133,7 @@ void PinnedAllocator::unregister(void* data) {
 void PinnedAllocator::end_registration(void* data) noexcept {
   try {
     unregister(data);
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     heaps_->driver().report(Severity::error, "pinned: memory could not be unregistered", error);
   }
 }

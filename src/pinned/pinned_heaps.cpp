@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which heap serves whom, and what they do for each other.
+// The choice of the heap for a request, and the cooperation of heaps.
 #include "pinned/pinned_heaps.hpp"
 
 #include <algorithm>
@@ -215,7 +215,7 @@ PinnedHeaps::Heap* PinnedHeaps::owner_of(const void* data) const {
 PinnedHeaps::Heap& PinnedHeaps::require_owner(void* data, const char* action) const {
   origin_.require_here(kName);
   const auto range = registrations_.find(data);
-  if (count_ == 1 && !range) return *heaps_[0];  // which has its own words for strangers
+  if (count_ == 1 && !range) return *heaps_[0];  // which has its own message for other pointers
   if (Heap* const owner = owner_of(data)) return *owner;
   if (range) {
     throw InvalidArgument(describe_refused_pointer(
@@ -285,7 +285,8 @@ void PinnedHeaps::retire_stream(StreamRef stream) noexcept {
 
 std::size_t PinnedHeaps::release_others(const Heap& asking, std::size_t bytes,
                                         CachingAllocator::HostWait wait) {
-  // As a segment, which may be larger than the request; only what lacks, where it is the limit.
+  // The size of a segment, which may be larger than the request; at the limit, only the missing
+  // bytes.
   const std::size_t planned = bytes < options_.segment_bytes / 2 ? options_.segment_bytes : bytes;
   const std::size_t beyond = budget_.beyond_max(planned);
   const std::size_t wanted = beyond > 0 ? beyond : planned;

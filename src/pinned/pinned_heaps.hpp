@@ -27,8 +27,7 @@
 
 namespace berth {
 
-/// Exists where there is a device. Contracts: PinnedAllocator.
-/// Threads  Any.
+/// Exists if there is a device. Contracts: PinnedAllocator. Threads Any.
 class PinnedHeaps {
  public:
   PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOptions& options);
@@ -83,7 +82,7 @@ class PinnedHeaps {
   [[nodiscard]] const DeviceRegistry& registry() const { return registry_; }
   [[nodiscard]] PinnedRegistrations& registrations() { return registrations_; }
   [[nodiscard]] const PinnedRegistrations& registrations() const { return registrations_; }
-  /// The same as PinnedRegistrations::add, of what is no block.
+  /// PinnedRegistrations::add() for memory that is not a block.
   void add_registration(void* data, std::size_t bytes);
 
  private:
@@ -103,11 +102,11 @@ class PinnedHeaps {
     CachingAllocator allocator;
   };
   static constexpr std::size_t kDevicesMax = 64;
-  /// A node for each device, none, and the write-combined one.
+  /// One for each device's node, one without a node, and one for write-combined memory.
   static constexpr std::size_t kHeapsMax = kDevicesMax + 2;
 
   void* allocate_slow(std::size_t bytes, const PinnedOptions& options);
-  /// Tells the simulated driver that memory has a new user.
+  /// Notifies the simulated driver that memory has a new user.
   void notify_simulator(const void* data, std::size_t bytes) const {
     driver().sim_host_reuses(data, bytes);
   }
@@ -134,13 +133,14 @@ class PinnedHeaps {
   std::size_t release_others(const Heap& asking, std::size_t bytes,
                              CachingAllocator::HostWait wait);
   void request_growth(Heap& heap) noexcept;
-  /// Of graphs that were destroyed since, or on streams that were.
+  /// Waits for launches of graphs, or on streams, that were destroyed since.
   void wait_for_launches() noexcept;
   /// The work of the background thread.
   void run_in_background() noexcept;
   void grow_ahead(Heap& heap) noexcept;
   void note_failure(Heap& heap, std::string_view why) noexcept;
-  /// Returns what is cached beyond the limit. `freed`: the heap of the last free; null: no effect.
+  /// Returns the memory that is cached beyond the limit. `freed`: the heap of the last free; null:
+  /// no effect.
   void limit_cache(Heap* freed) noexcept;
   [[nodiscard]] bool may_exceed_cache(Heap& freed);
   void return_excess(Heap& freed) noexcept;
@@ -161,9 +161,9 @@ class PinnedHeaps {
   std::atomic<Differs> differs_ = Differs::unknown;
   std::array<std::atomic<Heap*>, kDevicesMax> near_{};  ///< by logical ordinal, if known
   std::atomic<Heap*> only_ = nullptr;  ///< the heap of portable memory, if there is only one
-  /// Cached bytes when the last attempt to return some could not return enough.
+  /// Cached bytes at the last attempt that could not return enough.
   std::atomic<std::size_t> stuck_bytes_ = 0;
-  /// Where the background thread is to limit the cache; null: it is not requested.
+  /// The heap whose cache the background thread will limit; null: not requested.
   std::atomic<Heap*> limits_cache_of_ = nullptr;
   BackgroundThread background_;  ///< last, so that it ends first
 };

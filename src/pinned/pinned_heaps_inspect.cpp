@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at all heaps as one.
+// Inspection of all heaps as one.
 #include <algorithm>
 #include <iterator>
 

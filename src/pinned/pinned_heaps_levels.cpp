@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The amount of free memory: growth ahead of requests, and return of memory that is cached beyond
-// the limit.
+// The amount of free memory: growth ahead of need, and return of memory that is cached beyond the
+// limit.
 #include <algorithm>
 
 #include "berth/bytes.hpp"
@@ -13,9 +13,9 @@ namespace berth {
 namespace {
 
 constexpr std::size_t kStepMax = 1_GiB;
-/// The cache is measured again after each such part of its limit that is freed.
+/// The cache is measured again whenever this fraction of its limit has been freed.
 constexpr std::size_t kStepsOfCache = 16;
-/// After so many failures in a row the thread waits no longer for the next try.
+/// After this many failures in a row, the delay before the next attempt no longer grows.
 constexpr unsigned kPatienceMax = 10;
 
 }  // namespace
@@ -23,13 +23,13 @@ constexpr unsigned kPatienceMax = 10;
 void PinnedHeaps::request_growth(Heap& heap) noexcept {
   try {
     if (heap.allocator.free_bytes() >= options_.low_water_bytes) return;
-    // Trying costs as much as growing, and failed of late.
+    // An attempt costs as much as growth, and recent ones failed.
     for (std::uint64_t left = heap.requests_to_skip; left > 0;) {
       if (heap.requests_to_skip.compare_exchange_weak(left, left - 1)) return;
     }
     heap.needs_growth = true;
     background_.request();
-  } catch (const std::exception& error) {  // no thread can be made
+  } catch (const std::exception& error) {  // no thread can be started
     note_failure(heap, error.what());
   }
 }

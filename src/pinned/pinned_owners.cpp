@@ -44,7 +44,7 @@ std::optional<PinnedOwner> find_pinned_owner(const void* data) {
   Owners& known = owners();
   const MutexLock lock(known.mutex);
   for (PinnedHeaps* heaps : known.all) {
-    if (!heaps->is_usable()) continue;  // of the process that this one was forked from
+    if (!heaps->is_usable()) continue;  // of the parent process
     const FoundBlock found = heaps->look_up(data);
     if (found.block != nullptr || heaps->owns(data))
       return PinnedOwner{heaps, found.block, found.bytes};

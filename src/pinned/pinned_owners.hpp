@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pinned memory of every Runtime of the process. Memory that one Runtime has pinned may be
-// named to the copier of another one, which has to tell the owner that a stream uses it.
+// passed to the copier of another Runtime, which must notify the owner that a stream uses it.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ std::optional<PinnedOwner> find_pinned_owner(const void* data);
 bool has_several_pinned_owners() noexcept;
 
 /// Records that the current work of `stream`, which belongs to another Runtime, uses the block at
-/// `data`. The owner keeps neither the handle, which may be destroyed at any time, nor anything of
-/// the other Runtime.
+/// `data`. The owner keeps neither the handle, which may be destroyed at any time, nor a reference
+/// to the other Runtime.
 /// Errors  As PinnedAllocator::record_use().
 void record_pinned_use(PinnedHeaps& owner, void* data, StreamRef stream);
 

@@ -102,7 +102,7 @@ PinnedRegistrations::~PinnedRegistrations() {
     }
     try {
       remove(data);
-    } catch (const std::exception& error) {  // an Error, or the host's memory
+    } catch (const std::exception& error) {  // an Error or std::bad_alloc
       driver().report(Severity::error, "pinned: unregistering in a destructor", error);
       drop(start_of(data));
     }
@@ -195,7 +195,7 @@ void PinnedRegistrations::wait_for_uses(Entry& entry) {
       driver().report(Severity::warning, kWaiting, error);
     }
     const MutexLock lock(mutex_);
-    // A stream that has gone away meanwhile may have left a later end, or none.
+    // A stream that has ended meanwhile may have left a later end, or none.
     if (!entry.uses.empty() && entry.uses.back().end == end) entry.uses.pop_back();
   }
 }
@@ -273,7 +273,7 @@ void PinnedRegistrations::add_use(Entry& entry, Use use) {
   });
   if (same == entry.uses.end()) {
     entry.uses.push_back(std::move(use));
-  } else if (same->end != nullptr) {  // else all of the stream's work counts already
+  } else if (same->end != nullptr) {  // otherwise all of the stream's work counts already
     same->end = std::move(use.end);
   }
 }
@@ -289,7 +289,7 @@ bool PinnedRegistrations::record_stream(const void* data, StreamRef stream) {
 
 bool PinnedRegistrations::record_use(const void* data, StreamRef stream) {
   if (!find(data)) return false;
-  // Of two marks of one stream the later one counts, so they are added in the order of recording.
+  // Of two marks of one stream, the later one counts, so marks are added in the order of recording.
   const MutexLock in_order(record_mutex_);
   End end = is_capturing(stream) ? nullptr : record(stream);
   const MutexLock lock(mutex_);
@@ -323,9 +323,9 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     if (!is_captured) {
       try {
         end = record(stream);
-      } catch (const std::exception& error) {  // an Error, or the host's memory
+      } catch (const std::exception& error) {  // an Error or std::bad_alloc
         driver().report(Severity::warning, "pinned: waiting for a stream", error);
-        sync_unchecked(stream);  // then there is no use any more
+        sync_unchecked(stream);  // then the use is over
       }
     }
     const MutexLock lock(mutex_);
@@ -347,7 +347,7 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     driver().report(Severity::warning,
                     "pinned: a stream that uses registered memory is destroyed during a capture, "
                     "so the completion of its work is unknown");
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver().report(Severity::error, "pinned: a stream could not be retired", error);
   }
 }

@@ -32,7 +32,7 @@ class PinnedRegistrations final : public StreamObserver {
 
   /// Both outlive this.
   PinnedRegistrations(const DeviceRegistry& registry, const DeviceEventPools& events);
-  /// Ends and reports the registrations that are left.
+  /// Ends and reports the remaining registrations.
   ~PinnedRegistrations() override;
 
   void add(void* data, std::size_t bytes) BERTH_EXCLUDES(mutex_);
@@ -78,7 +78,7 @@ class PinnedRegistrations final : public StreamObserver {
   void unpin(DeviceContext& context, void* data) const;
   /// Waits for the uses of an ending registration. Without a lock: streams may end meanwhile.
   void wait_for_uses(Entry& entry) BERTH_EXCLUDES(mutex_);
-  /// Gives the last of the uses an end, or drops it. False if none is left.
+  /// Gives the last of the uses an end, or drops the use. False if none is left.
   bool mark_last_use(Entry& entry) BERTH_EXCLUDES(mutex_);
   /// An event behind the stream's current work; null if there is none, or the stream is captured.
   End end_of(StreamRef stream) const;

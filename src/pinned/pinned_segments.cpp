@@ -25,7 +25,7 @@ bool PinnedSegments::obtain(Growth& growth) {
   const ContextScope scope(context);
   const RelaxedCapture relaxed(driver);
   make_host_progress(registry_);
-  std::map<std::uintptr_t, Segment> noted;  // beforehand, so that nothing can fail afterwards
+  std::map<std::uintptr_t, Segment> noted;  // beforehand, so that nothing can fail later
   noted.emplace(0, Segment{growth.bytes, true, &context});
   auto note = noted.extract(noted.begin());
 
@@ -55,7 +55,7 @@ bool PinnedSegments::registers(const Driver& driver, std::size_t bytes) {
     const CUresult result = driver.try_device_get_attribute(
         &same_address, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
         registry_.context(Device::cuda(ordinal)).native());
-    if (result != CUDA_SUCCESS) return false;  // asked again the next time
+    if (result != CUDA_SUCCESS) return false;  // queried again the next time
     if (same_address == 0) {
       registering_ = Registering::does_not;
       return false;
@@ -99,7 +99,7 @@ void PinnedSegments::bind(const Driver& driver, void* pages, std::size_t bytes) 
 bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
   std::map<std::uintptr_t, Segment>::node_type note;
   {
-    // Beforehand: once the driver has the memory back, another segment may get its address.
+    // Beforehand, because another segment may get the address once the driver has the memory.
     const MutexLock lock(mutex_);
     note = segments_.extract(address);
   }

@@ -19,15 +19,15 @@
 
 namespace berth {
 
-/// A segment is one registration, so that no copy crosses from one into another. The driver
-/// requires a current context: that of the calling thread's device, so that no other device gets
-/// one.
+/// A segment is one registration, so that no copy spans two registrations. The driver requires a
+/// current context: that of the calling thread's device, so that no context is created on another
+/// device.
 /// Threads  obtain() and give_back() of different ranges: any at once.
 class PinnedSegments final : public WholeSegments {
  public:
   struct Options {
     std::size_t segment_bytes;
-    /// Threads that touch pages before they are registered; 0: the driver allocates.
+    /// Number of threads that touch pages before they are registered; 0: the driver allocates.
     unsigned prefault_threads = 0;
     /// The driver allocates, without the processor's caches for reading.
     bool write_combined = false;
@@ -53,12 +53,13 @@ class PinnedSegments final : public WholeSegments {
  private:
   struct Segment {
     std::size_t bytes;
-    bool is_registered;      ///< else the driver allocated it
+    bool is_registered;      ///< otherwise the driver allocated it
     DeviceContext* context;  ///< the device that pinned it, and unpins it
   };
 
   bool free_segment(std::uintptr_t address) noexcept override;
-  /// Whether the pages of a segment are to be registered, and reached by devices at their address.
+  /// Whether the pages of a segment are registered, so that devices access them at the same
+  /// address.
   bool registers(const Driver& driver, std::size_t bytes);
   /// Null if that is not possible; the driver may still allocate.
   void* map_and_register(const Driver& driver, std::size_t bytes);

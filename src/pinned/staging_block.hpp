@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned memory of copies, which threads free that must not wait for a device: those that open
-// gates for it.
+// Pinned memory of copies. It is freed by threads that open gates, and so must not wait for a
+// device.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace berth {
 
 struct StagingDeleter {
-  /// Makes no driver call, unless a stream is recorded on the block: then the driver may be asked
+  /// Makes no driver call, unless a stream is recorded on the block: then the driver may be called
   /// for an event. Memory that is cached beyond the limit is returned by the allocator's background
   /// thread.
   void operator()(std::byte* data) const noexcept;

@@ -17,7 +17,7 @@
 namespace berth {
 namespace {
 
-/// Unused memory stays a quarter longer than asked at the most.
+/// The interval of the checks: unused memory stays at most a quarter longer than requested.
 constexpr int kReleasesInAge = 4;
 
 void check_name(std::string_view name) {
@@ -29,7 +29,7 @@ void check_name(std::string_view name) {
   }
 }
 
-/// Of the device, less what is to stay free for others in any case.
+/// The memory of the device, less the headroom for other libraries and processes.
 MemoryBudget::Limits device_limits(const DeviceAllocatorOptions& options,
                                    const MemoryLimits& limits, std::size_t device_bytes) {
   MemoryBudget::Limits bytes = in_bytes(limits, device_bytes);
@@ -75,7 +75,7 @@ DeviceMemory::DeviceMemory(DeviceContext& context, EventPool& events,
     const std::chrono::nanoseconds age = *options_.release_unused_after;
     background_.emplace([this, age] { release_in_background(age); }, age / kReleasesInAge);
   }
-  context_.add_observer(*this);  // last: nothing after it may throw
+  context_.add_observer(*this);  // last, because nothing after it may throw
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -165,7 +165,7 @@ std::size_t DeviceMemory::release_unused(std::chrono::nanoseconds age) {
 void DeviceMemory::release_in_background(std::chrono::nanoseconds age) noexcept {
   try {
     release_unused(age);
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     context_.driver().report(Severity::warning, own_.name(),
                              ": unused memory could not be returned", error);
   }
@@ -233,7 +233,7 @@ void DeviceMemory::close(DevicePool& pool) noexcept {
   try {
     private_.close(pool);
     private_.clean_up();
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     context_.driver().report(Severity::error, pool.name(), " is closed, but keeps its memory",
                              error);
   }
@@ -258,7 +258,7 @@ std::vector<std::shared_ptr<DevicePool>> DeviceMemory::named(std::string_view na
 void DeviceMemory::wake_or_report(DevicePool& pool) noexcept {
   try {
     pool.wake();
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     context_.driver().report(Severity::error, pool.name(), " sleeps on", error);
   }
 }

@@ -21,12 +21,11 @@
 
 namespace berth {
 
-/// What does not depend on the device.
-/// Errors  InvalidArgument.
+/// Checks that do not depend on the device. Errors InvalidArgument.
 void check_options(const DeviceAllocatorOptions& options);
 
-/// Threads  Safe from any thread. No lock is taken in a forked child, where a thread of the parent
-///          may have held it.
+/// Threads  Safe from any thread. No lock is taken in a forked child, because a thread of the
+///          parent may have held it.
 class DeviceMemory final : public StreamObserver {
  public:
   DeviceMemory(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);

@@ -113,7 +113,7 @@ DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
                    is_contiguous_ = source.is_contiguous;
                    return std::move(source.segments);
                  }) {
-  // By itself and not through the list of pools, which a pool leaves before it is gone.
+  // An observer of its own, because a pool leaves the list of pools before it is destroyed.
   context_.add_observer(allocator_);
   try {
     context_.peer_access().add(*this);

@@ -9,7 +9,7 @@
 
 namespace berth {
 
-/// Closes the pool when the last handle on it goes.
+/// Closes the pool when the last handle is destroyed.
 struct MemoryPool::Reference {
   Reference(DeviceMemory& device_, std::shared_ptr<DevicePool> pool_)
       : device(device_), pool(std::move(pool_)) {}
@@ -25,7 +25,7 @@ MemoryPool::MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool) {
   try {
     reference_ = std::make_shared<Reference>(device, pool);
   } catch (...) {
-    device.close(*pool);  // there is no handle that would close it
+    device.close(*pool);  // no handle exists that would close it
     throw;
   }
 }

@@ -27,7 +27,7 @@ class PoolScopes {
     thread_local const std::uint64_t number = ++last;
     return number;
   }
-  /// What a scope covers: the requests of one thread, or those on one stream.
+  /// The requests that a scope covers: those of one thread, or those on one stream.
   struct Extent {
     std::uint64_t thread = this_thread();
     std::optional<CUstream_st*> stream = std::nullopt;  ///< handle_of()
@@ -46,7 +46,7 @@ class PoolScopes {
     count_.store(scopes_.size(), std::memory_order_relaxed);
   }
 
-  /// From now on scopes on the stream cover nothing.
+  /// Scopes on the stream cover no requests from now on.
   void retire_stream(StreamRef stream) noexcept {
     if (!any()) return;
     const MutexLock lock(mutex_);

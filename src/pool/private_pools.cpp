@@ -19,7 +19,7 @@ void PrivatePools::close(const DevicePool& pool) {
 std::size_t PrivatePools::clean_up() {
   std::size_t released = 0;
   for (const auto& pool : in_state(true)) {
-    pool->allocator().close();  // which may have failed before
+    pool->allocator().close();  // an earlier close may have failed
     released += pool->trim(0);
     if (!pool->allocator().is_empty()) continue;
     const MutexLock lock(mutex_);

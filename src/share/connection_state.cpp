@@ -113,7 +113,7 @@ std::size_t MemoryConnection::Impl::share_some(const DevicePool& pool,
   driver_ = &registry_.context(pool.device()).driver();
   const ShareMessage message = pack(pool, properties, blocks);
   const std::size_t count = message.blocks.size();
-  Blocks sent;  // made first: once the message is sent, nothing may fail
+  Blocks sent;  // made first, because nothing may fail once the message is sent
   for (const BlockRecord& block : message.blocks) sent.try_emplace(sent.end(), block.number);
   switch (socket_.send(message)) {
     case MessageSocket::Sent::full:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a MemoryConnection keeps of both directions: the blocks that this process has shared, and
-// those that the other process has shared. One lock guards all of it. It is held during the driver
-// calls that export and import segments, never while blocks are freed or while the other process is
-// awaited.
+// The state of a MemoryConnection, for both directions: the blocks that this process has shared,
+// and those that the other process has shared. One lock guards it. The lock is held during the
+// driver calls that export and import segments, and never while blocks are freed or while the other
+// process is awaited.
 #pragma once
 
 #include <chrono>

@@ -50,7 +50,7 @@ void MemoryConnection::Impl::import_arrived(std::vector<SharedBlock>& blocks) {
 
 void MemoryConnection::Impl::import(ShareMessage& message, std::vector<SharedBlock>& blocks) {
   if (message.descriptors.size() < message.segments.size()) {
-    message.descriptors.clear();  // the program may need them to handle the error
+    message.descriptors.clear();  // because the program may need descriptors to handle the error
     throw Exhausted(
         "blocks of another process cannot be received: this process has no file descriptor left "
         "(RLIMIT_NOFILE)");

@@ -53,7 +53,7 @@ void append(std::vector<std::byte>& packet, std::span<const Record> records) {
   packet.insert(packet.end(), bytes.begin(), bytes.end());
 }
 
-/// Copies `count` records out of the packet, which they leave.
+/// Copies `count` records out of the packet, and removes them from it.
 template <class Record>
 std::vector<Record> take(std::span<const std::byte>& packet, std::size_t count) {
   if (count > packet.size() / sizeof(Record)) fail("a message is too short for its records");
@@ -195,7 +195,7 @@ MessageSocket::Sent MessageSocket::send(std::span<const std::byte> packet,
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return Sent::full;
     if (errno == EPIPE || errno == ECONNRESET) {
-      // What the other process has sent before stays readable: receive() notices the end.
+      // Messages that the other process has sent before stay readable: receive() detects the end.
       return Sent::closed;
     }
     fail_by_system("sendmsg()");
@@ -212,7 +212,7 @@ std::optional<Message> MessageSocket::receive() {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   std::vector<Descriptor> descriptors;
-  descriptors.reserve(kSegmentsMax);  // first: none is lost then
+  descriptors.reserve(kSegmentsMax);  // first, so that none is lost
   ssize_t bytes = -1;
   do {
     bytes = ::recvmsg(socket_.number(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -20,7 +20,7 @@
 
 namespace berth {
 
-/// What the other process is told of a segment.
+/// The description of a segment for the other process.
 struct SegmentRecord {
   std::uint64_t address;  ///< in the process that shares it; identifies it while it has blocks
   std::uint64_t bytes;
@@ -48,7 +48,7 @@ struct Message {
   bool lacks_descriptors = false;  ///< the process could not open all of them
 };
 
-/// The most that one message holds.
+/// The maximum of one message.
 inline constexpr std::size_t kSegmentsMax = 64;
 inline constexpr std::size_t kBlocksMax = 1024;
 
@@ -72,8 +72,8 @@ class MessageSocket {
   /// False once either end has been shut down.
   [[nodiscard]] bool is_open() const { return is_open_; }
   [[nodiscard]] int number() const { return socket_.number(); }
-  /// Ends the connection. The descriptor stays open, because another thread may wait for it, and
-  /// wakes.
+  /// Ends the connection. The descriptor stays open, because another thread may be waiting for it;
+  /// that thread wakes.
   void shut_down();
 
  private:

@@ -46,7 +46,7 @@ struct HandleStoreParts {
 class BERTH_API HandleStore {
  public:
   struct Item;
-  /// What a lease holds.
+  /// The content of a lease.
   struct Held {
     Item* item;
     void* handle;

@@ -22,16 +22,16 @@ inline constexpr OwnerId kUnowned = 0;
 struct Freed {
   OwnerId owner = kUnowned;
   std::uint64_t serial = 0;
-  bool is_last = false;  ///< the stream was gone when this was found: it has no other work
+  bool is_last = false;  ///< the stream had ended, so it has no other work
 };
 
 /// Guarded by the lock of the allocator that it belongs to, except for accesses of ThreadCache to
 /// allocated and cached blocks.
 struct Block {
   enum class State : std::uint8_t {
-    held,       ///< out of circulation while the driver maps, unmaps or frees it
+    held,       ///< withdrawn while the driver maps, unmaps or frees it
     allocated,  ///< a caller has it
-    cached,     ///< freed, and kept whole in a FrontCache for the next request of its size
+    cached,     ///< freed, in a FrontCache for the next request of its size
     pending,    ///< freed, but other streams' work may still use it (BlockUses)
     part,       ///< belongs to a stitched block, whose address is elsewhere
     free,       ///< in the free index of its owner
@@ -67,12 +67,12 @@ struct Block {
   OwnerId owner = kUnowned;
 
  private:
-  Relaxed<std::uint16_t> slack_bytes_ = 0;  ///< a lookup of the block takes no thread's cache
+  Relaxed<std::uint16_t> slack_bytes_ = 0;  ///< atomic, so that lookups need no thread's cache
   Relaxed<State> state_ =
-      State::held;  ///< a thread looks at neighbours that another one's ThreadCache has
+      State::held;  ///< atomic: another thread's ThreadCache may have the neighbor
 
  public:
-  bool is_stitched = false;  ///< joined from parts elsewhere by mapping their granules once more
+  bool is_stitched = false;  ///< consists of parts whose granules are mapped a second time
 
   [[nodiscard]] std::uintptr_t end() const { return address + bytes; }
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(std::uintptr_t{address}); }

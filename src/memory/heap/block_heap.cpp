@@ -13,7 +13,7 @@ bool BlockHeap::belong_together(const Block& a, const Block& b) {
   return a.state() == Block::State::unmapped;
 }
 
-// Neighbours in a segment.
+// Neighbors in a segment.
 
 [[gnu::always_inline]] inline void BlockHeap::set_next(Block* before, std::uintptr_t address,
                                                        Block& block) {
@@ -50,7 +50,7 @@ bool BlockHeap::belong_together(const Block& a, const Block& b) {
   records_.recycle(gone);
 }
 
-// Into and out of the indices.
+// Insertion into and removal from the indexes.
 
 [[gnu::always_inline]] inline void BlockHeap::index(Block& block, FreeIndex& free) noexcept {
   free.insert(block);
@@ -76,10 +76,10 @@ bool BlockHeap::belong_together(const Block& a, const Block& b) {
     note_start(block, false);
 }
 
-// Out of circulation, and back.
+// Holding and release.
 
 void BlockHeap::reserve_blocks(std::size_t count) {
-  records_.reserve(2 * count);  // the block, and what remains behind it
+  records_.reserve(2 * count);  // the block, and the remainder behind it
   unmapped_.reserve(unmapped_.size() + held_ + 2 * count);
 }
 
@@ -120,7 +120,7 @@ Block& BlockHeap::split_off(Block& block, std::size_t bytes) {
   return part;
 }
 
-/// Whole, or off an end, most often. Fails before it has changed anything.
+/// Usually the whole block or an end of it. Fails before it changes the heap.
 [[gnu::always_inline]] inline Block& BlockHeap::carve_free(Block& hole, FreeIndex& free,
                                                            std::uintptr_t address,
                                                            std::size_t bytes) {
@@ -202,7 +202,7 @@ void BlockHeap::insert_unmapped(Block& block) noexcept {
   unmapped_.insert(*merged);
 }
 
-/// A neighbour that is free already grows, which often leaves it where it is in the index.
+/// A free neighbor grows, which often keeps its place in the index.
 void BlockHeap::insert_free(Block& block, OwnerId owner, Owned& owned) noexcept {
   block.set_state(Block::State::free);
   block.owner = owner;

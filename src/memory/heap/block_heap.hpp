@@ -10,7 +10,7 @@
 // - A stitched block lies in no segment: its parts do, and they add up to its size.
 // - Every owner with blocks that are in use or pending has a free index.
 //
-// Host memory may run out. Functions that document this fail before they change anything. All
+// Host memory may run out. Functions that document this fail before they change the heap. All
 // others allocate no host memory; in particular, returning memory never fails.
 #pragma once
 
@@ -35,7 +35,7 @@
 namespace berth {
 
 /// Guarded by the lock of the allocator that it belongs to. A Block* stays valid until the block is
-/// coalesced into a neighbour or its segment is removed, which does not happen to an allocated,
+/// coalesced into a neighbor or its segment is removed, which does not happen to an allocated,
 /// pending or held block.
 class BlockHeap {
  public:
@@ -48,11 +48,12 @@ class BlockHeap {
 
   /// The index of an owner's holes (FreeIndex::holes()). Requires granules and a segment.
   [[nodiscard]] const HoleIndex& holes() const { return *holes_; }
-  /// The same, complete for all owners until the heap changes. Takes time for each owner.
+  /// The same, complete for all owners until the heap changes. Its cost grows with the number of
+  /// owners.
   [[nodiscard]] const HoleIndex& holes_of_all() const;
 
-  /// Adds a range as one held block, which release_held() puts into circulation. With granules, it
-  /// begins at a granule and is the only segment.
+  /// Adds a range as one held block, which release_held() makes available. With granules, it begins
+  /// at a granule and is the only segment.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
   /// Converts to its first block.
@@ -89,7 +90,7 @@ class BlockHeap {
   struct Fit {
     Block* hole = nullptr;  ///< null if none fits
     std::uintptr_t address = 0;
-    std::size_t granules_broken = 0;  ///< whole free granules that it takes or cuts into
+    std::size_t granules_broken = 0;  ///< whole free granules that it takes or splits
   };
   /// Best fit among the free blocks of `owner`, otherwise among the unowned ones: the smallest
   /// hole, at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the
@@ -158,14 +159,14 @@ class BlockHeap {
   /// granules, whole segments: up to `bytes`, or somewhat more. Returns the number of bytes.
   std::size_t transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
 
-  /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
-  /// on either side keeps its state. Returns the part, held.
+  /// Takes the part [address, address + bytes) out of a free or unmapped block; the remainders on
+  /// either side keep their state. Returns the part, held.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& hold(Block& block, std::uintptr_t address, std::size_t bytes);
   /// Splits the first `bytes` off a held block; returns the rest. Both are held.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& split(Block& block, std::size_t bytes);
-  /// held -> free (of `owner`) or unmapped, coalesced with its neighbours.
+  /// held -> free (of `owner`) or unmapped, coalesced with its neighbors.
   /// Errors  std::bad_alloc, if `owner` has no index yet (reserve_owner).
   void release_held(Block& block, Block::State state, OwnerId owner);
 
@@ -186,8 +187,8 @@ class BlockHeap {
   /// The allocated or cached block that covers `data`, or null.
   [[nodiscard]] Block* find_in_use(const void* data) const;
 
-  /// Calls visit(const Block&) for each block of any state, in no order: those that tile segments,
-  /// and the stitched ones beside their parts.
+  /// Calls visit(const Block&) for each block of any state, in no order: the blocks that tile
+  /// segments, and the stitched blocks in addition to their parts.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const auto& [address, segment] : segments_) {
@@ -232,7 +233,7 @@ class BlockHeap {
   };
   using Owners = std::unordered_map<OwnerId, std::unique_ptr<Owned>>;
 
-  /// Creates it if there is none.
+  /// Creates it if it does not exist.
   Owned& of(OwnerId owner) {
     if (owner == last_owner_) [[likely]]
       return *last_owned_;
@@ -259,7 +260,7 @@ class BlockHeap {
   /// The same for a part at the end of a free block, which stays in its index.
   Block& cut_off(Block& hole, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
   Block& split_off(Block& block, std::size_t bytes);
-  /// Calls visit(Block&) for the largest free blocks of `owner` that have an unowned neighbour,
+  /// Calls visit(Block&) for the largest free blocks of `owner` that have an unowned neighbor,
   /// until it returns true. It may transfer memory to the block.
   template <class Visit>
   void for_some_beside_unowned(OwnerId owner, const Visit& visit);
@@ -273,7 +274,7 @@ class BlockHeap {
   /// Transfers a part of a free block to `to`.
   void pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
                OwnerId owner, Owned& to);
-  // Neighbours in a segment.
+  // Neighbors in a segment.
   void link_before(Block& block, Block& added);
   void link_after(Block& block, Block& added);
   void set_next(Block* before, std::uintptr_t address, Block& block);
@@ -281,7 +282,7 @@ class BlockHeap {
   void absorb_next(Block& block) noexcept;
   void insert_free(Block& block, OwnerId owner, Owned& owned) noexcept;
   void insert_unmapped(Block& block) noexcept;
-  /// Whether two neighbours should be coalesced.
+  /// Whether two neighbors should be coalesced.
   static bool belong_together(const Block& a, const Block& b);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
                                             std::size_t bytes) const {
@@ -298,7 +299,7 @@ class BlockHeap {
   void index(Block& block, FreeIndex& free) noexcept;
   void unindex(Block& block, FreeIndex& free) noexcept;
 
-  /// Into and out of the pointer map.
+  /// Insertion into and removal from the pointer map.
   void enter_use(Block& block) noexcept;
   void leave_use(Block& block) noexcept;
   void note_start(const Block& block, bool is_in_use) noexcept;
@@ -333,17 +334,17 @@ class BlockHeap {
   std::unique_ptr<HoleIndex> holes_;  ///< null if there are no granules
   Owned unowned_;
   Owners owned_;
-  /// Dropped owners, reused for new ones: streams may pass all their memory to each other in each
-  /// step.
+  /// Dropped owners, reused for new ones, because streams may pass all their memory to each other
+  /// in each step.
   std::vector<Owners::node_type> spares_;
-  OwnerId last_owner_ = kUnowned;  ///< of the last call: usually that of the next one, too
+  OwnerId last_owner_ = kUnowned;  ///< of the last call, and usually of the next one
   Owned* last_owned_ = &unowned_;
   Segments segments_;
   mutable std::size_t segments_with_starts_ = 0;
   /// With capacity for each held block, so that release_held() cannot fail.
   BlocksByAddress unmapped_;
   BlocksByAddress stitched_;
-  std::size_t held_ = 0;           ///< blocks that are held, those of detached segments included
+  std::size_t held_ = 0;           ///< held blocks, including those of detached segments
   std::size_t detached_ = 0;       ///< segments
   std::size_t granule_bytes_ = 0;  ///< 0 if there are none
   std::size_t granule_bytes_min_ = ~std::size_t{0};  ///< larger than any block if there are none

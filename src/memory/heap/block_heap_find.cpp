@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which block an address belongs to.
+// Lookup of blocks by address.
 //
-// Frees name the start of a block, which the pointer map finds. Whoever names an address within a
-// block (views of tensors do) is answered from BlockStarts, which a segment has once that was
-// asked: programs that never ask pay nothing.
+// Frees name the start of a block, which the pointer map finds. An address within a block, such as
+// that of a view of a tensor, is looked up in BlockStarts. A segment creates BlockStarts at the
+// first such lookup, so that programs without them have no cost.
 #include <iterator>
 #include <new>
 
@@ -13,7 +13,7 @@
 namespace berth {
 namespace {
 
-/// A segment of no more blocks is looked through.
+/// A segment of at most this many blocks is searched block by block.
 constexpr int kBlocksWalked = 16;
 
 std::uintptr_t address_of(const void* data) {
@@ -106,7 +106,7 @@ Block* BlockHeap::find_in_use(const void* data) const {
     if (segment == segments_.end()) return nullptr;
     block = &near(address, segment->first, segment->second);
   }
-  // Otherwise it is the last one before a range that is not in use.
+  // Otherwise the found block is the last one before a range that is not in use.
   const bool is_found = address < block->end() && is_in_use(*block);
   return is_found ? const_cast<Block*>(block) : nullptr;
 }

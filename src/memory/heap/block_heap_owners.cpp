@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What owners have free, and how it passes from one to another.
+// The free memory of owners, and its transfer from one owner to another.
 #include <algorithm>
 #include <utility>
 
@@ -10,10 +10,10 @@
 namespace berth {
 namespace {
 
-/// An owner may have very many, and other threads wait meanwhile.
+/// The bound for one call, because an owner may have very many blocks and other threads wait
+/// meanwhile.
 constexpr int kBlocksLookedAt = 256;
 
-/// Free to all.
 bool is_unowned(const Block* neighbour) {
   return neighbour != nullptr && neighbour->state() == Block::State::free &&
          neighbour->owner == kUnowned;
@@ -49,7 +49,7 @@ BlockHeap::Owners::iterator BlockHeap::make_owned(OwnerId owner) {
 
 void BlockHeap::drop_if_done(OwnerId owner) noexcept {
   const auto found = owned_.find(owner);
-  if (held_ > 0) return;  // what is held goes back to its owner without asking for memory
+  if (held_ > 0) return;  // held blocks return to their owner without allocating host memory
   if (found == owned_.end() || found->second->taken > 0 || !found->second->free.empty()) return;
   if (holes_ != nullptr) holes_->forget(found->second->free.holes());
   found->second->freed_last = 0;
@@ -128,8 +128,8 @@ void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, s
   insert_free(carve(block, from, address, bytes), owner, to);
 }
 
-// The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one
-// that passes on leaves the others in place.
+// The smallest first, which are least useful to `from`. Its free blocks are never neighbors, so
+// that the transfer of one leaves the others in place.
 std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order) {
   FreeIndex* const source = free_of(from);
   if (source == nullptr || source->empty()) {
@@ -238,7 +238,7 @@ Block& BlockHeap::grow_down(Block& block, std::uintptr_t limit) {
   while (grown->address > limit) {
     Block& prev = *grown->prev;
     const std::size_t taken = std::min<std::size_t>(prev.end() - limit, prev.bytes);
-    // What is joined with a block in front goes on as that block.
+    // Memory that is joined with the block in front of it becomes part of that block.
     const bool joins = taken == prev.bytes && prev.prev != nullptr &&
                        prev.prev->state() == Block::State::free && prev.prev->owner == grown->owner;
     Block* const joined = joins ? prev.prev.get() : grown;
@@ -253,7 +253,7 @@ bool BlockHeap::extend_hole(OwnerId owner, std::size_t bytes) {
   bool found = false;
   for_some_beside_unowned(owner, [&](Block& block) {
     if (block.bytes >= bytes) return false;  // it was refused
-    // On one side, if that will do.
+    // On one side, if that suffices.
     const std::uintptr_t end = reach_up(block, block.address + bytes);
     if (end - block.address == bytes) {
       grow_up(block, end);
@@ -277,7 +277,7 @@ std::size_t BlockHeap::complete_granules(OwnerId owner) {
     const std::uintptr_t end = align_up(block.end(), granule_bytes_);
     const bool reaches_begin = reach_down(block, begin) == begin;
     const bool reaches_end = reach_up(block, end) == end;
-    // Where it lies within one granule, each end is of no use without the other.
+    // If the block lies within one granule, each end is useless without the other.
     const bool is_within = end - begin == granule_bytes_;
     if (is_within && !(reaches_begin && reaches_end)) return false;
     const std::size_t before = free_blocks(owner).holes().whole_granules;
@@ -300,7 +300,7 @@ std::size_t BlockHeap::transfer_whole(OwnerId from, OwnerId to, std::uint64_t se
   Owned& target = of(to);
   std::size_t moved = 0;
   constexpr std::size_t kBytesMax = ~std::size_t{0};
-  Block* block = source->last_before(kBytesMax, 0);  // the fewest: the largest first
+  Block* block = source->last_before(kBytesMax, 0);  // the largest first: the fewest
   while (block != nullptr && moved < bytes) {
     const std::size_t block_bytes = block->bytes;
     const std::uintptr_t address = block->address;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments come and go.
+// Adding and removing segments.
 #include <bit>
 #include <utility>
 

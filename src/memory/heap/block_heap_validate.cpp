@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold in a heap at every moment.
+// The invariants of a heap.
 #include "base/check.hpp"
 #include "memory/heap/block_heap.hpp"
 
@@ -118,7 +118,7 @@ void BlockHeap::validate() const {
   BERTH_CHECK(seen.free == free_count_);
   BERTH_CHECK(seen.held + detached_ == held_);
   BERTH_CHECK(seen.unmapped == unmapped_.size());
-  BERTH_CHECK(seen.blocks + stitched_.size() + detached_ == records_.count());  // none is lost
+  BERTH_CHECK(seen.blocks + stitched_.size() + detached_ == records_.count());  // no record is lost
   BERTH_CHECK(unmapped_.size() + held_ <= unmapped_.capacity());
   BERTH_CHECK(with_starts == segments_with_starts_);
 }

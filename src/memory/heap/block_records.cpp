@@ -11,7 +11,7 @@ namespace berth {
 namespace {
 
 constexpr std::size_t kRecordBytesMax = BlockRecords::kBlocksMax * sizeof(Block);
-/// Committed at a time, at least: 64 pages, a whole number of records.
+/// The minimum committed at a time: 64 pages, a whole number of records.
 constexpr std::size_t kCommitBytes = std::size_t{3} << 16;
 static_assert(kCommitBytes % sizeof(Block) == 0 && kRecordBytesMax % kCommitBytes == 0);
 

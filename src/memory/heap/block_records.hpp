@@ -20,8 +20,8 @@ namespace berth {
 /// Guarded by the lock of the allocator that it belongs to, except at().
 class BlockRecords {
  public:
-  /// 1.5 GiB of records: blocks of 16 GiB where each has the least size there is, and of any memory
-  /// there is where they have the sizes of tensors.
+  /// 1.5 GiB of records: enough for 16 GiB in blocks of the minimum size, and for any device in
+  /// blocks of the sizes of tensors.
   static constexpr std::size_t kBlocksMax = std::size_t{1} << 25;
 
   /// Errors  OutOfMemory: the address space is exhausted.
@@ -41,7 +41,7 @@ class BlockRecords {
     BERTH_CHECK(block->state() == Block::State::held && block->address == 0);
     lane.spare = block->next;
     --lane.spares;
-    // Not by assignment: PointerMap on another thread may still read the address.
+    // Not by assignment, because PointerMap on another thread may still read the address.
     block->bytes = 0;
     block->set_slack_bytes(0);
     block->freed_at = 0;
@@ -87,8 +87,8 @@ class BlockRecords {
     Block* spare = nullptr;  ///< not in use, linked by `next`
     std::size_t spares = 0;
   };
-  static constexpr std::size_t kLanes = 8;  ///< more threads than that share
-  /// Whole cache lines, and pages.
+  static constexpr std::size_t kLanes = 8;  ///< shared if there are more threads
+  /// A whole number of cache lines, and of pages.
   static constexpr std::size_t kLaneRecords = 256;
 
   static std::size_t lane_of_thread() {
@@ -106,7 +106,7 @@ class BlockRecords {
 
   Block* first_ = nullptr;
   std::size_t committed_ = 0;  ///< records with host memory behind them
-  std::size_t given_ = 0;      ///< of them, those that belong to a lane
+  std::size_t given_ = 0;      ///< committed records that belong to a lane
   std::array<Lane, kLanes> lanes_;
   std::vector<std::uint8_t> lane_of_;  ///< by record / kLaneRecords
 };

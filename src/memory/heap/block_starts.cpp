@@ -72,12 +72,12 @@ void BlockStarts::erase(const Block& block) noexcept {
 
 std::optional<std::uintptr_t> BlockStarts::last_up_to(std::uintptr_t address) const {
   std::size_t index = (address - address_) / kBlockBytes;
-  std::uint64_t wanted = bit_of(index) | (bit_of(index) - 1);  // on the first level, itself too
+  std::uint64_t wanted = bit_of(index) | (bit_of(index) - 1);  // its own too on level 0
   for (std::size_t level = 0; level < levels_; ++level) {
     const std::size_t place = index / kWordBits;
     if (std::uint64_t bits = words_[level][place] & wanted; bits != 0) {
       index = place;
-      for (;; --level) {  // back down, along the last of each
+      for (;; --level) {  // back down, to the last start of each word
         index =
             index * kWordBits + kWordBits - 1 - static_cast<std::size_t>(std::countl_zero(bits));
         if (level == 0) return address_ + index * kBlockBytes;

@@ -25,7 +25,7 @@ class BlockStarts {
   BlockStarts(const BlockStarts&) = delete;
   BlockStarts& operator=(const BlockStarts&) = delete;
 
-  /// No other block begins there.
+  /// The set has no block that begins there.
   void insert(const Block& block) noexcept;
   /// The block is in the set.
   void erase(const Block& block) noexcept;

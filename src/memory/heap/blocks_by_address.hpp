@@ -50,7 +50,7 @@ class BlocksByAddress {
 
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  /// Of all together.
+  /// The sum over all blocks.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] Block& back() const { return *entries_.back().second; }
   [[nodiscard]] std::size_t capacity() const { return entries_.capacity(); }

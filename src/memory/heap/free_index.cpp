@@ -18,7 +18,8 @@ bool before(const Block& a, const Block& b) {
   return before(a, b.bytes, b.address);
 }
 
-/// Random enough to balance a tree, and needs no room: the place of the block's record, mixed.
+/// A priority that is random enough to balance a tree and needs no storage: the mixed position of
+/// the block's record.
 std::uint32_t priority(const Block& block) {
   return static_cast<std::uint32_t>(fibonacci_hash(reinterpret_cast<std::uintptr_t>(&block), 32));
 }
@@ -27,7 +28,7 @@ NearPointer<Block>& child(Block& tree, bool is_larger) {
   return is_larger ? tree.tree.larger : tree.tree.smaller;
 }
 
-/// One tree of the two below a block, as which it takes the block's place.
+/// Merges the two trees below a block into one, which replaces the block.
 Block* merge_below(const Block& block) {
   Block* low = block.tree.smaller;
   Block* high = block.tree.larger;
@@ -50,7 +51,7 @@ Block* merge_below(const Block& block) {
   return root;
 }
 
-/// Puts what is in `tree` below `block`.
+/// Splits `tree` into the two trees below `block`.
 void split_below(Block& block, Block* tree) {
   NearPointer<Block>* low = &block.tree.smaller;
   NearPointer<Block>* high = &block.tree.larger;

@@ -32,7 +32,7 @@ namespace berth {
 class FreeIndex {
  public:
   FreeIndex() = default;
-  FreeIndex(const FreeIndex&) = delete;  // blocks are linked into one
+  FreeIndex(const FreeIndex&) = delete;  // blocks are linked into it
   FreeIndex& operator=(const FreeIndex&) = delete;
 
   /// Indexes the holes of its blocks in `holes` from now on. Called while the index is empty.
@@ -91,10 +91,10 @@ class FreeIndex {
     if (units < kBinsPerDoubling) return units;
     constexpr int kBits = std::countr_zero(kBinsPerDoubling);
     const int doubling = static_cast<int>(std::bit_width(units)) - 1 - kBits;
-    // The leading bit of what remains counts as one doubling.
+    // The leading bit of the remainder counts as one doubling.
     return (static_cast<std::size_t>(doubling) << kBits) + (units >> doubling);
   }
-  /// Into its bin and the HoleIndex, and out of them.
+  /// Insertion into its bin and the HoleIndex, and removal.
   void file(Block& block) const;
   void unfile(Block& block);
   /// Files the oldest block of `recent_` if it is full.
@@ -123,10 +123,10 @@ class FreeIndex {
     for_each_in(tree->tree.larger, visit);
   }
 
-  // A search may file blocks; it does not change which blocks there are.
+  // Mutable because a search may file blocks, which does not change the set of blocks.
   mutable std::array<Block*, kRecent> recent_{};        ///< not filed, latest first; null: no block
   mutable std::array<Block*, kBins> bins_{};            ///< roots
-  mutable std::array<std::uint64_t, kWords> filled_{};  ///< bins that hold any
+  mutable std::array<std::uint64_t, kWords> filled_{};  ///< bins that are not empty
   mutable std::uint64_t filled_words_ = 0;              ///< words of `filled_` that are not 0
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;

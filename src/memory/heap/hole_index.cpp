@@ -20,7 +20,7 @@ T* zeroed(std::size_t count) {
   return static_cast<T*>(data);
 }
 
-/// Random enough to balance a tree, and needs no room.
+/// A priority that is random enough to balance a tree and needs no storage.
 std::uint32_t priority(std::uint32_t node) {
   return static_cast<std::uint32_t>(fibonacci_hash(node, 32));
 }

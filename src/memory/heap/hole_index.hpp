@@ -85,11 +85,11 @@ class HoleIndex {
   [[nodiscard]] std::size_t bytes_committed() const { return granules_seen_ * 2 * sizeof(Node); }
 
  private:
-  /// The root of one.
+  /// The root of a tree.
   using Tree = std::uint32_t;
   struct Node {
     Block* block;        ///< null if there is no hole
-    Tree* tree;          ///< the one it belongs to
+    Tree* tree;          ///< the tree it belongs to
     std::uint32_t size;  ///< bytes, of a range granules
     // As of the last change that was applied:
     std::uint32_t place_size;
@@ -126,7 +126,7 @@ class HoleIndex {
     if (begin < end) holes.range = holes.end - holes.first;
     return holes;
   }
-  /// Whether a granule begins or ends in the block or at one of its ends.
+  /// Whether a granule begins or ends within the block or at one of its ends.
   [[nodiscard]] bool has_end(const Block& block) const {
     return (((block.address - 1) ^ block.end()) >> shift_) != 0;
   }
@@ -139,7 +139,7 @@ class HoleIndex {
   void apply_changes() const {
     while (queued_ > 0) apply_oldest();
   }
-  // Nodes are named by twice their granule and 2, and 1 more for a head.
+  // The number of a node is twice its granule plus 2, plus 1 for a head.
   static std::uint32_t end_node(GranuleNumber granule) { return 2 * granule + 2; }
   static std::uint32_t head_node(GranuleNumber granule) { return 2 * granule + 3; }
   static GranuleNumber granule_of(std::uint32_t node) { return (node - 2) / 2; }
@@ -160,7 +160,7 @@ class HoleIndex {
 
   /// Bounds the number of queued changes, and so the time of a search.
   static constexpr std::size_t kQueuedMax = 512;
-  static constexpr std::uint32_t kLast = 1;  ///< the end of the queue; no node
+  static constexpr std::uint32_t kLast = 1;  ///< the end of the queue; not a node
 
   template <class T>
   using Zeroed = std::unique_ptr<T[], decltype(&std::free)>;  // committed as it is written to

@@ -47,8 +47,8 @@ void PointerMap::erase(const Block& block) {
     hole = table.next(hole);
   }
   --count_;
-  // Whatever probing would no longer reach across the hole moves into it: copied before its old
-  // slot is emptied, so that there is no moment without it.
+  // An entry that probing would no longer reach across the hole moves into it. It is copied before
+  // its old slot is emptied, so that readers always find it.
   for (std::size_t slot = table.next(hole);; slot = table.next(slot)) {
     const std::uint32_t number = slots[slot].load(std::memory_order_relaxed);
     if (number == 0) break;

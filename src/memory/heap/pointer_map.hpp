@@ -75,7 +75,7 @@ class PointerMap {
 
   const BlockRecords& records_;
   std::atomic<Table*> table_;
-  std::unique_ptr<Table> owned_;  ///< what table_ points to
+  std::unique_ptr<Table> owned_;  ///< the target of table_
   std::vector<std::unique_ptr<Table>> outgrown_;
   std::size_t count_ = 0;
   std::size_t count_max_;  ///< of this table

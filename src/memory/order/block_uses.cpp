@@ -13,7 +13,7 @@ void BlockUses::add(Block& block, Use use) {
     is_covered |= other.stream == use.stream && other.end.covers(use.end);
   });
   if (is_covered) return;
-  // What may throw comes first; an entry that is spare then stays so.
+  // Allocations first, because they may throw; a spare entry stays spare then.
   reserve_spare();
   ++queues_[use.stream].entry_count;
   drop_if(block, [&](const Use& other) {
@@ -107,7 +107,7 @@ void BlockUses::seal(OwnerId stream, std::uint64_t began, const SharedEvent& eve
     if (entries_[number].made > began) break;
     unlink_first(waiting);
     entries_[number].use.end = end;
-    link_behind(queue.sealed, queue.sealed.last, number);  // later than all that are numbered
+    link_behind(queue.sealed, queue.sealed.last, number);  // later than all numbered ones
   }
 }
 
@@ -171,8 +171,8 @@ std::uint64_t BlockUses::since(const Queue& queue) const {
   return queue.sealed.first != 0 ? oldest.use.end.before : oldest.made;
 }
 
-/// Blocks are freed much in the order of their uses, or, as local objects are destroyed, in the
-/// reverse one. So the place is looked for from both ends at once.
+/// Blocks are freed roughly in the order of their uses, or, as local objects are destroyed, in the
+/// reverse order. So the place is searched from both ends at once.
 void BlockUses::insert_by_event(List& marks, std::uint32_t number) noexcept {
   const std::uint64_t before = entries_[number].use.end.before;
   std::uint32_t earlier = marks.last;
@@ -187,7 +187,7 @@ void BlockUses::insert_by_event(List& marks, std::uint32_t number) noexcept {
   link_behind(marks, earlier, number);
 }
 
-/// `place` 0: in front of all.
+/// `place` 0: at the front.
 void BlockUses::link_behind(List& marks, std::uint32_t place, std::uint32_t number) noexcept {
   const std::uint32_t next = place != 0 ? entries_[place].next : marks.first;
   entries_[number].prev = place;

@@ -5,8 +5,9 @@
 // was recorded at the use, or is sealed with a later one: one event serves all unsealed marks of a
 // stream, so many frees in a row need few driver calls.
 //
-// Everything that a free needs exists since the use was added: the entry of a use becomes its mark,
-// and the queue of a stream exists while anything refers to the stream. So a free cannot fail.
+// Everything that a free needs is created when the use is added: the entry of a use becomes its
+// mark, and the queue of a stream exists while a use or a mark refers to the stream. So a free
+// cannot fail.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +36,9 @@ class BlockUses {
     RecordedEvent end;          ///< without an event: the use lasts until the block is freed
   };
 
-  BlockUses() : entries_(1) {}  // number 0 is no entry
+  BlockUses() : entries_(1) {}  // number 0 is not an entry
 
-  // Of a live block.
+  // The block must be live.
 
   /// Drops uses that the new one covers; does not add a use that is covered itself.
   /// Errors  std::bad_alloc: nothing is changed.
@@ -71,31 +72,30 @@ class BlockUses {
   /// Makes the block pending: its uses become marks. Allocates nothing.
   void defer(Block& block) noexcept;
 
-  // Holds, of live and of pending blocks. A block is held as often as hold() was called.
+  // Holds of live and of pending blocks. A block has one hold for each call of hold().
 
-  /// Of a live block.
-  /// Errors  std::bad_alloc: nothing is changed.
+  /// The block must be live. Errors std::bad_alloc: nothing is changed.
   void hold(Block& block);
   /// Undoes one hold(). Returns whether the block is pending and now ready to be released.
   /// Allocates nothing.
   bool release_hold(Block& block) noexcept;
   [[nodiscard]] bool is_held(const Block& block) const { return find_hold(block) != 0; }
-  /// Pending blocks that are held.
+  /// Number of pending blocks with a hold.
   [[nodiscard]] std::size_t held_count() const { return held_count_; }
 
   // Of pending blocks.
 
-  /// The clock of marks and events. An event that is recorded from now on covers the marks that
-  /// there are, and comes after the events that were numbered up to now.
+  /// The clock of marks and events. An event that is recorded from now on covers the existing
+  /// marks, and comes after the events that are numbered so far.
   [[nodiscard]] std::uint64_t now() const { return clock_; }
   /// The number of an event that has been recorded.
   std::uint64_t tick() { return ++clock_; }
   [[nodiscard]] bool has_deferred() const { return mark_count_ > 0; }
   /// Whether `stream` has marks without an event.
   [[nodiscard]] bool needs_seal(OwnerId stream) const;
-  /// Gives `event` to all marks of `stream` up to `began` that have none. It was recorded at that
-  /// time or later, or marks the stream's last work; null: there will never be one. Allocates
-  /// nothing.
+  /// Gives `event` to all marks of `stream` up to `began` that have none. The event was recorded at
+  /// that time or later, or marks the stream's last work; null: there will never be one. Allocates
+  /// no memory.
   void seal(OwnerId stream, std::uint64_t began, const SharedEvent& event) noexcept;
 
   /// Calls visit(OwnerId) for each stream that a use or a mark names.
@@ -103,20 +103,21 @@ class BlockUses {
   void for_each_stream(const Visit& visit) const {
     for (const auto& [stream, queue] : queues_) visit(stream);
   }
-  /// Streams with marks, the one with the oldest first.
+  /// Streams with marks, the stream of the oldest mark first.
   [[nodiscard]] std::vector<OwnerId> streams() const;
-  /// The end that the oldest mark of `stream` awaits; without an event if it is not sealed, or if
-  /// there is no mark.
+  /// The end that the oldest mark of `stream` awaits; without an event if the mark is not sealed,
+  /// or if there is no mark.
   [[nodiscard]] RecordedEvent front(OwnerId stream) const;
-  /// Of a stream with marks: when the block of the oldest was freed.
+  /// The time at which the block of the oldest mark of `stream` was freed. The stream must have
+  /// marks.
   [[nodiscard]] std::uint64_t front_made(OwnerId stream) const {
     return entries_[queues_.at(stream).oldest().first].made;
   }
   [[nodiscard]] bool has_marks(OwnerId stream) const;
   /// `event` has passed: removes the marks at the front of `stream` that carry it. Calls
-  /// visit(Block&) for each block for which that was the last mark, which is still pending, and
-  /// ready to be released; returns how many blocks. visit() neither throws nor calls this.
-  /// Allocates nothing.
+  /// visit(Block&) for each block for which that was the last mark; the block is still pending, and
+  /// ready to be released. Returns the number of blocks. visit() neither throws nor calls this
+  /// object. Allocates no memory.
   template <class Visit>
   std::size_t complete(OwnerId stream, const SharedEvent& event, const Visit& visit) {
     const auto found = queues_.find(stream);
@@ -141,20 +142,19 @@ class BlockUses {
   }
   [[nodiscard]] std::size_t mark_count() const { return mark_count_; }
 
-  // Of pending blocks of one owner, for a stream that is made to wait for the streams that use
-  // them.
+  // For a stream that is made to wait for the streams that use pending blocks of one owner.
 
-  /// A mark that has an event, and the stream it is of.
+  /// A mark that has an event, and its stream.
   struct Awaited {
     OwnerId stream = kUnowned;
     RecordedEvent end;
   };
-  /// The mark behind which `bytes` of `owner`'s come free, or as much as one stream holds up: of
-  /// the stream whose oldest such mark is oldest. nullopt if no mark with an event holds up any.
-  /// Whose blocks are held up by marks with an event.
+  /// The owners whose blocks are delayed by marks with an event.
   [[nodiscard]] std::vector<OwnerId> owners_held_up() const;
+  /// The mark behind which `bytes` of `owner` become free, or all that one stream delays: of the
+  /// stream with the oldest such mark. nullopt if no mark with an event delays a block of `owner`.
   [[nodiscard]] std::optional<Awaited> awaited_by(OwnerId owner, std::size_t bytes) const;
-  /// The stream of `owner` waits for that mark: as pass(), of blocks of `owner`'s only, up to that
+  /// The stream of `owner` waits for that mark: as pass(), for blocks of `owner` only, up to that
   /// mark.
   template <class Visit>
   std::size_t complete_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
@@ -162,8 +162,8 @@ class BlockUses {
         owner, awaited, [](const Entry&) { return true; }, visit);
   }
   /// Another stream waits for that mark, and for all work that the owner's stream had at the time
-  /// `freed_by`: the same, of blocks freed by then that no other mark holds up. (With two marks,
-  /// the owner would have such a block after the second, and has not waited for the first.)
+  /// `freed_by`: the same, for blocks freed by then that no other mark delays. (A block with two
+  /// marks would be free after the second, but the stream has not waited for the first.)
   template <class Visit>
   std::size_t complete_for_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
                                  const Visit& visit) {
@@ -174,7 +174,7 @@ class BlockUses {
   }
 
  private:
-  /// A use of a live block, and later the mark that it leaves; or a spare one.
+  /// A use of a live block, and later its mark; or a spare entry.
   struct Entry {
     Use use;
     std::uint32_t next = 0;  ///< of its block's uses; of its queue's marks; of the spare ones
@@ -189,9 +189,9 @@ class BlockUses {
     while (number != 0 && entries_[number].use.stream != kUnowned) number = entries_[number].next;
     return number;
   }
-  /// Takes a spare entry; there must be one.
+  /// Takes a spare entry, which must exist.
   std::uint32_t take_spare(Block& block, Use use) noexcept;
-  /// Makes sure that there is a spare entry.
+  /// Ensures that there is a spare entry.
   void reserve_spare() {
     if (spare_ != 0) return;
     entries_.emplace_back();
@@ -211,7 +211,7 @@ class BlockUses {
       if (end.before > awaited.end.before) break;
       const std::uint32_t next = entries_[number].next;
       Block& block = *entries_[number].block;
-      // Of two events that were recorded at the same time, none tells of the other.
+      // Of two events that were recorded at the same time, neither implies the other.
       const bool has_completed = end.event == awaited.end.event || awaited.end.covers(end);
       if (block.owner == owner && has_completed && is_ordered(entries_[number])) {
         unlink(marks, number);
@@ -234,12 +234,12 @@ class BlockUses {
     std::uint32_t first = 0;
     std::uint32_t last = 0;
   };
-  /// The marks of a stream. Those that wait for a seal come after those that have an event: a block
-  /// whose use is long past does not wait for what its stream did later.
+  /// The marks of a stream. Unsealed marks come after those that have an event, so that a block
+  /// whose use is long past does not wait for later work of the stream.
   struct Queue {
     List sealed;                    ///< by the time of the event
     List unsealed;                  ///< by the time when they were made
-    std::uint32_t entry_count = 0;  ///< uses and marks that name the stream; not 0 outside of calls
+    std::uint32_t entry_count = 0;  ///< uses and marks of the stream; not 0 outside of calls
 
     [[nodiscard]] bool has_marks() const { return sealed.first != 0 || unsealed.first != 0; }
     [[nodiscard]] List& oldest() { return sealed.first != 0 ? sealed : unsealed; }
@@ -247,7 +247,7 @@ class BlockUses {
   };
   using Queues = std::map<OwnerId, Queue>;
 
-  /// For how long the oldest mark is known to wait.
+  /// The time up to which the oldest mark is known to wait.
   [[nodiscard]] std::uint64_t since(const Queue& queue) const;
   void leave_queue(Queues::iterator queue, std::uint32_t entry_count) noexcept {
     if ((queue->second.entry_count -= entry_count) == 0) queues_.erase(queue);
@@ -261,7 +261,7 @@ class BlockUses {
   }
   void unlink_first(List& marks) noexcept { unlink(marks, marks.first); }
   void recycle(std::uint32_t number) noexcept {
-    entries_[number] = {{}, spare_};  // returns its event
+    entries_[number] = {{}, spare_};  // releases its event
     spare_ = number;
   }
 

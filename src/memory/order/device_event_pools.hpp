@@ -24,7 +24,7 @@ class DeviceEventPools {
   }
 
   [[nodiscard]] bool empty() const { return devices_.empty(); }
-  /// Only where there is a device.
+  /// Requires a device.
   [[nodiscard]] const Driver& driver() const { return devices_.front()->context.driver(); }
   [[nodiscard]] EventPool& of(const DeviceContext& context) const {
     return devices_[static_cast<std::size_t>(context.device().ordinal())]->pool;

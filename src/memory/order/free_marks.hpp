@@ -15,7 +15,7 @@
 
 namespace berth {
 
-/// Guarded by the lock of the allocator that it belongs to. Allocates nothing.
+/// Guarded by the lock of the allocator that it belongs to. Allocates no memory.
 class FreeMarks {
  public:
   struct Mark {

@@ -10,13 +10,13 @@
 
 namespace berth {
 
-/// What user objects need after the allocator is gone: no more than this.
+/// The state that user objects need after the allocator is destroyed.
 struct GraphHolds::FinishedHolds {
   std::atomic<Hold*> ended = nullptr;
-  /// Of the simulated driver, which is told that the destructor orders the graph's work before what
-  /// collect() makes reusable.
+  /// The function of the simulated driver that orders the graph's work, by the destructor, before
+  /// the reuse that collect() permits.
   sim_abi::HostReleases* notify = nullptr;
-  std::size_t outstanding = 0;  ///< of an allocator that is gone
+  std::size_t outstanding = 0;  ///< of a destroyed allocator
 };
 
 struct GraphHolds::Hold {
@@ -32,7 +32,7 @@ void GraphHolds::HoldDeleter::operator()(Hold* hold) const noexcept {
 
 namespace {
 
-/// Frees what has ended. How many there were.
+/// Frees the holds that have ended. Returns their number.
 template <class Hold>
 std::size_t drop(Hold* ended) noexcept {
   std::size_t count = 0;
@@ -74,7 +74,7 @@ GraphHolds::GraphHolds(const Driver& driver) : driver_(driver), finished_(new Fi
 }
 
 GraphHolds::~GraphHolds() {
-  if (!origin_.is_here()) return;  // the lists are the parent's, and so may be locked
+  if (!origin_.is_here()) return;  // the lists are the parent's, so they may be locked
   outstanding_ -= drop(finished_->ended.exchange(nullptr, std::memory_order_acquire));
   if (outstanding_ == 0) {
     driver_.sim_host_forgets(finished_);
@@ -101,8 +101,9 @@ GraphHolds::HoldPtr GraphHolds::make(Block& block) const {
 }
 
 void GraphHolds::attach(HoldPtr& hold, const CaptureState& capture) const {
-  // On a thread of the driver. No lock, no wait, no memory, no driver call; after the exchange, no
-  // access: the allocator may free the hold and the list.
+  // Called on a thread of the driver. Takes no lock, does not wait or allocate, and makes no driver
+  // call. After the exchange, it accesses neither the hold nor the list, because the allocator may
+  // free both.
   const auto end = [](void* data) {
     Hold* const ended = static_cast<Hold*>(data);
     FinishedHolds& ends = *ended->ends;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captured graphs that hold blocks of one heap: a graph, and every executable graph that is made of
-// it, may read or write the blocks whenever it is launched. A user object of the driver, of which
-// the graph has a reference, tells when the last of them is gone. Source: CUDA Programming Guide,
-// "CUDA User Objects"; CUDA Driver API, cuUserObjectCreate.
+// Captured graphs that hold blocks of one heap: a graph, and every executable graph made from it,
+// may read or write the blocks at each launch. A user object of the driver, to which the graph has
+// a reference, reports when the last of them is destroyed. Source: CUDA Programming Guide, "CUDA
+// User Objects"; CUDA Driver API, cuUserObjectCreate.
 //
 // The driver calls the user object's destructor on a thread of its own, at any time, also after the
-// end of the allocator. It may call no driver function there, and must not wait for a thread that
-// does. So the destructor only pushes the hold, which exists since the capture, to a list without a
-// lock. The allocator takes the holds from the list under its own lock.
+// end of the allocator. The destructor may call no driver function, and must not wait for a thread
+// that does. So the destructor only pushes the hold, which exists since the capture, to a lock-free
+// list. The allocator takes the holds from the list under its own lock.
 #pragma once
 
 #include <cuda.h>
@@ -40,34 +40,34 @@ class GraphHolds {
   GraphHolds(const GraphHolds&) = delete;
   GraphHolds& operator=(const GraphHolds&) = delete;
 
-  /// Whether the driver can tell when a graph is gone.
+  /// Whether the driver reports the end of graphs.
   [[nodiscard]] static bool are_supported(const Driver& driver);
 
-  /// A hold of `block`, not yet of any graph.
+  /// A hold of `block` that no graph has yet.
   /// Errors  std::bad_alloc.
   [[nodiscard]] HoldPtr make(Block& block) const;
   /// Whether the graph of the capture `id`, which is 1 or more, is known to hold the block.
   [[nodiscard]] bool has(const Block& block, std::uint64_t id) const {
     return known_.count({id, &block}) == 1;
   }
-  /// The block is kept forever, since the driver cannot tell when the graph is gone.
+  /// Keeps the block forever, because the driver does not report the end of the graph.
   /// Errors  std::bad_alloc: nothing is changed.
   void mark_permanent(const Block& block) { known_.emplace(Key{kNoCapture, &block}, nullptr); }
   [[nodiscard]] bool is_permanent(const Block& block) const { return has(block, kNoCapture); }
 
-  /// Between begin() and the answer to attach(), the hold counts as the driver's.
+  /// Between begin() and the result of attach(), the hold counts as the driver's.
   void begin() noexcept { ++outstanding_; }
   void cancel() noexcept { --outstanding_; }
-  /// Gives the hold to the graph of `capture`. Call it under no lock.
-  /// Errors  DriverError: if `hold` is not null then, it is the caller's, who calls cancel();
-  ///         otherwise collect() returns it later.
+  /// Gives the hold to the graph of `capture`. Call it without a lock. Errors DriverError: if
+  /// `hold` is not null then, the caller still owns it and calls cancel(); otherwise collect()
+  /// returns it later.
   void attach(HoldPtr& hold, const CaptureState& capture) const;
-  /// `hold` has been handed over: from now on the graph is known to hold the block. Does no harm if
-  /// the graph is gone by now. Without memory for it, nothing is changed.
+  /// `hold` has been handed over: from now on the graph is known to hold the block. Harmless if the
+  /// graph has been destroyed meanwhile. If there is no host memory, nothing is changed.
   void record_attached(const Block& block, std::uint64_t id, const Hold* hold) noexcept;
 
-  /// Calls visit(Block&) for each hold whose graph and executable graphs are gone. visit() neither
-  /// throws nor calls this.
+  /// Calls visit(Block&) for each hold whose graph and executable graphs are destroyed. visit()
+  /// neither throws nor calls this object.
   template <class Visit>
   void collect(const Visit& visit) noexcept {
     for (HoldPtr hold = take_finished(); hold != nullptr;) {

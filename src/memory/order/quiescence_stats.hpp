@@ -14,7 +14,7 @@ namespace berth {
 /// Guarded by the slow lock of the allocator that it belongs to.
 class QuiescenceStats {
  public:
-  /// All streams were idle; or `busy` was busy, kUnowned if it is not known which one.
+  /// All streams were idle; or `busy` was busy, kUnowned if the stream is not known.
   void record_idle() {
     ++idle_answers_;
     busy_in_a_row_ = 0;
@@ -40,8 +40,8 @@ class QuiescenceStats {
     ++busy_answers_;  // presumably
     return false;
   }
-  /// Whether streams were idle often enough since the last call. If they hardly ever were, the
-  /// program keeps its streams busy, and each stream soon needs its own memory again.
+  /// Whether streams were idle often enough since the last call. If they rarely were, the program
+  /// keeps its streams busy, and each stream soon needs its own memory again.
   bool are_frequent() {
     const std::uint64_t busy = std::exchange(busy_answers_, 0);
     return busy <= kBusyPerIdle * std::exchange(idle_answers_, 0);

@@ -15,18 +15,18 @@
 
 namespace berth {
 
-/// A pooled event that marks some work; shared by all that wait for that work.
+/// A pooled event that marks some work, shared by all users that wait for that work.
 using SharedEvent = std::shared_ptr<const EventLease>;
 
-/// Without an event: one that is still to be recorded, later than all that there are.
+/// Without an event: an event that will be recorded later than all existing ones.
 struct RecordedEvent {
   static constexpr std::uint64_t kLater = std::numeric_limits<std::uint64_t>::max();
 
   SharedEvent event = nullptr;
   std::uint64_t after = kLater;   ///< the clock when recording began
-  std::uint64_t before = kLater;  ///< the clock, which went on for it, once it was recorded
+  std::uint64_t before = kLater;  ///< the clock after the record, which advanced it
 
-  /// Whether `other`, of the same stream, has passed where this one has.
+  /// Whether `other`, of the same stream, has passed if this one has.
   [[nodiscard]] bool covers(const RecordedEvent& other) const { return other.before <= after; }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How freed memory passes from stream to stream.
+// The transfer of freed memory between streams.
 #include "memory/order/stream_order.hpp"
 
 #include <algorithm>
@@ -95,7 +95,8 @@ std::vector<Freed> StreamOrder::idle_among(std::span<const OwnerId> owners) {
 std::size_t StreamOrder::open(std::span<const Freed> idle) {
   std::size_t blocks = 0;
   for (const Freed& freed : idle) {
-    // Locked for each: there may be very many blocks, and other threads wait meanwhile.
+    // Locked for each stream, because there may be very many blocks and other threads wait
+    // meanwhile.
     const MutexLock lock(heap_.mutex);
     blocks += open_one(freed);
     heap_.count_blocks();
@@ -130,9 +131,10 @@ bool StreamOrder::others_can_serve(const Request& request) {
   return heap_.blocks.others_have_free(request.owner, request.bytes);
 }
 
-// A stream that loses memory that it will soon need grows, and streams that take turns would pass
-// all of their memory to and fro. So memory is opened to everybody only in quiescent moments of the
-// program, when every stream is idle; otherwise as little as serves the request changes hands.
+// A stream grows if it loses memory that it will soon need, and streams that take turns would pass
+// all of their memory back and forth. So memory becomes unowned only in quiescent moments of the
+// program, when every stream is idle; otherwise only the minimum that serves the request is
+// transferred.
 std::size_t StreamOrder::open_all_idle() {
   {
     const MutexLock lock(heap_.mutex);

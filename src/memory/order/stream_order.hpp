@@ -4,9 +4,9 @@
 // streams, marks at frees, memory of idle streams, and streams that end.
 //
 // A stream that berth owns may be queried at any time, because berth is notified before it ends.
-// The handle of a foreign stream may be gone, and must not reach the driver then. It is used only
-// in calls that name it, which leave a mark (FreeMarks) for later queries. Memory that no mark
-// covers is quarantined until the device is known to be idle.
+// The handle of a foreign stream may have been destroyed, and must not reach the driver then. It is
+// used only in calls that name it, which leave a mark (FreeMarks) for later queries. Memory that no
+// mark covers is quarantined until the device is known to be idle.
 #pragma once
 
 #include <array>
@@ -62,36 +62,37 @@ class StreamOrder {
   void mark_request_stream(StreamRef stream, OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
-  // Frees behind uses.
+  // Frees of blocks with uses.
 
   /// Streams whose new marks need an event.
   struct Unsealed {
     std::array<OwnerId, 16> streams{};  ///< others are sealed by a later query
     std::size_t count = 0;
   };
-  /// Whether a block that is being freed awaits other streams, and is pending now. Never throws.
+  /// Makes a block that is being freed pending if it awaits other streams. Returns whether it does.
+  /// Never throws.
   bool defer(Block& block, Unsealed& unsealed) BERTH_REQUIRES(heap_.mutex);
-  /// Records the events of new marks. What fails is tried again later.
+  /// Records the events of new marks. Failed records are tried again later.
   void seal(const Unsealed& unsealed) noexcept BERTH_EXCLUDES(heap_.mutex);
-  /// Releases deferred frees whose events have passed. Returns how many.
+  /// Releases deferred frees whose events have passed. Returns the number of blocks.
   std::size_t reclaim() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Ends the holds of destroyed graphs, and releases blocks that awaited nothing else. No driver
-  /// call. Returns how many blocks.
+  /// call. Returns the number of blocks.
   std::size_t release_unheld() noexcept BERTH_REQUIRES(heap_.mutex);
   /// Waits for the oldest deferred free that has an event, of those up to `made_by`
-  /// (BlockUses::now()); false if there is none. Without that bound, a caller that waits for one
-  /// after the other would not return while other threads free more.
+  /// (BlockUses::now()); false if there is none. Without this bound, a caller that waits for one
+  /// free after the other would not return while other threads keep freeing.
   bool wait_for_oldest(std::uint64_t made_by) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   // Memory of streams without pending work.
 
-  /// The free memory of all idle streams. Nothing if memory is kept for graphs, which may be
-  /// launched again.
+  /// The free memory of all idle streams. Empty if memory is kept for graphs, which may be launched
+  /// again.
   [[nodiscard]] std::vector<Freed> idle() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return idle(std::numeric_limits<std::size_t>::max());
   }
-  /// The same of as many streams as one request may query.
+  /// The same for as many streams as one request may query.
   [[nodiscard]] std::vector<Freed> find_idle_blocks() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return idle(kQueriesMax);
@@ -102,15 +103,15 @@ class StreamOrder {
   std::size_t open(std::span<const Freed> idle) BERTH_EXCLUDES(heap_.mutex);
   /// Whether other streams have free memory that would serve the request.
   [[nodiscard]] bool others_can_serve(const Request& request) BERTH_EXCLUDES(heap_.mutex);
-  /// Makes all free memory unowned, if every stream that has any is idle. Stops at the first busy
-  /// stream. Returns how many blocks.
+  /// Makes all free memory unowned, if every stream with free memory is idle. Stops at the first
+  /// busy stream. Returns the number of blocks.
   std::size_t open_all_idle() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// What open_all_idle() has learned.
+  /// The statistics of open_all_idle().
   [[nodiscard]] QuiescenceStats& quiescence() BERTH_REQUIRES(heap_.slow_mutex) {
     return quiescence_;
   }
-  /// Transfers memory of idle streams to the request's stream: as little as serves it, or the
-  /// missing granules. Returns how many blocks.
+  /// Transfers memory of idle streams to the request's stream: the minimum that serves the request,
+  /// or the missing granules. Returns the number of blocks.
   std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// Makes the memory of drained streams unowned.
@@ -121,22 +122,23 @@ class StreamOrder {
 
   // The same before memory is obtained (CrossStreamReuse::before_growth).
 
-  /// As take_behind_waits(), one stream after the other, beginning with those that have gone
-  /// longest without a free, until the request can be served. None if all together would not serve
-  /// it. Returns how many blocks.
+  /// As take_behind_waits(), one stream after the other, beginning with the streams whose last free
+  /// is the oldest, until the request can be served. None if all of them together would not serve
+  /// it. Returns the number of blocks.
   std::size_t take_some_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// Makes the request's stream wait for uses of its own freed blocks by other streams, until the
-  /// request can be served, a bounded number of times. Returns how many blocks came free.
+  /// request can be served, a bounded number of times. Returns the number of blocks that became
+  /// free.
   std::size_t take_deferred(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// The same of other streams' freed blocks: the request's stream waits for the owner of each and
-  /// for the use, and takes them over.
+  /// The same for other streams' freed blocks: the request's stream waits for each block's owner
+  /// and for the use, and takes the block over.
   std::size_t take_deferred_of_others(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
-  /// Waits until the device is idle, if memory awaits streams that cannot be queried. Returns how
-  /// many blocks came free.
+  /// Waits until the device is idle, if memory awaits streams that cannot be queried. Returns the
+  /// number of blocks that became free.
   std::size_t recover_quarantined() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Waits for the work submitted to all streams so far.
   void wait_for_all() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
@@ -149,7 +151,7 @@ class StreamOrder {
   }
 
  private:
-  /// An event behind the current work of a stream, or its last mark, and what it covers.
+  /// An event behind the current work of a stream, or its last mark, and the frees that it covers.
   struct EndOfWork {
     Freed freed;
     SharedEvent event;  ///< null: there is no work
@@ -205,10 +207,10 @@ class StreamOrder {
   [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool can_donate(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);
-  /// Streams whose memory would serve the request, in the order in which to take it.
+  /// Streams whose memory would serve the request, in the order in which it is taken.
   [[nodiscard]] std::vector<OwnerId> find_donors(const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
-  /// Other owners whose deferred frees may come free behind waits.
+  /// Other owners whose deferred frees may become free behind waits.
   [[nodiscard]] std::vector<OwnerId> find_owners_held_up(const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
   /// The graph of a valid capture holds the block from now on. False if there is no graph.
@@ -223,7 +225,7 @@ class StreamOrder {
   void release_hold(Block& block) noexcept BERTH_REQUIRES(heap_.mutex);
   /// Releases a pending block after its last use.
   void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
-  /// The same to the stream of `to`, which waits for the owner's stream as well.
+  /// The same, to the stream of `to`, which waits for the owner's stream as well.
   void release_deferred(Block& block, OwnerId to) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
   class HandleUse;

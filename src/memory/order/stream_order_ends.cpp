@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that go away: those that are announced, and those that were destroyed without a word.
+// The end of streams: retired streams, and streams that were destroyed without notice.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace berth {
 SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
   try {
     return record(stream);
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::warning, heap_.name, ": waiting for a stream", error);
   }
   sync_unchecked(stream);
@@ -25,7 +25,7 @@ SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
 void StreamOrder::retire(StreamRef stream) noexcept {
   try {
     retire_here(stream);
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::error, heap_.name, ": a stream could not be retired", error);
   }
 }
@@ -43,11 +43,11 @@ void StreamOrder::retire_here(StreamRef stream) {
     const RelaxedCapture relaxed(driver_);
     is_unordered = is_capturing(stream);
     if (!is_unordered) last_work = record_or_wait(stream);
-  } catch (const Error& error) {  // it is gone already
+  } catch (const Error& error) {  // the handle is already invalid
     return quarantine(*id, error);
   }
   {
-    const MutexLock slow(heap_.slow_mutex);  // no question names the stream any more after this
+    const MutexLock slow(heap_.slow_mutex);  // after this, no query names the stream
     const MutexLock lock(heap_.mutex);
     id = heap_.streams.find(stream);
     if (!id) return;
@@ -78,8 +78,8 @@ void StreamOrder::wait_for_handle_uses(OwnerId retired) {
                          [&]() BERTH_UNDER_LOCK { return !heap_.streams.is_handle_used(retired); });
 }
 
-/// A pass over all blocks, so it is made only when there are twice as many streams as the last one
-/// left. If the host has no memory for it, the next stream that goes away makes it.
+/// This visits all blocks, so it runs only when there are twice as many streams as the last run
+/// kept. If the host has no memory for it, it runs when the next stream ends.
 void StreamOrder::forget_streams() noexcept {
   constexpr std::size_t kStreamsMin = 16;
   if (heap_.streams.count() < std::max(2 * streams_kept_, kStreamsMin)) return;

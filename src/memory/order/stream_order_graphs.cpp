@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that captured graphs read or write, and that come free when the graphs are gone.
+// Blocks that captured graphs read or write, and that become free when the graphs are destroyed.
 
 #include "berth/error.hpp"
 
@@ -24,7 +24,7 @@ bool StreamOrder::hold_for(const CaptureState& capture, void* data, StreamRef st
     hold_for_graph(capture, data, stream, action);
     return true;
   }
-  // An older driver does not say which graph it is, or when that is gone.
+  // An older driver reports neither the graph nor its end.
   const bool reports_graph = driver_.has(DriverCall::stream_get_capture_info);
   const bool is_captured = reports_graph ? capture.graph != nullptr : capture.is_capturing;
   if (!is_captured || stream.is_legacy_default()) return false;
@@ -54,7 +54,7 @@ void StreamOrder::hold_for_graph(const CaptureState& capture, void* data, Stream
       const MutexLock lock(heap_.mutex);
       holds_.cancel();
       release_hold(*block);
-      heap_.count_blocks();  // another thread may have freed it meanwhile
+      heap_.count_blocks();  // another thread may have freed the block meanwhile
     }
     throw;
   }

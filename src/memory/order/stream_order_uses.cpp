@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other streams do with blocks: they are recorded, marked by events, and waited for before a
-// block is reused. Events are recorded and polled between two times under the heap's lock.
+// Uses of blocks by other streams, which are recorded, marked by events, and awaited before a block
+// is reused. Events are recorded and polled without the heap's lock, which is taken before and
+// after.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -68,7 +69,7 @@ void StreamOrder::record_use(void* data, StreamRef stream) {
     if (user && (*user == block.owner || uses_.lasts(block, *user))) return;
     began = uses_.now();
   }
-  // What is being captured cannot be marked now: the free does it, or a later question.
+  // Captured work cannot be marked now: the free or a later query marks it.
   if (!is_captured) is_captured = is_capturing(stream);
   if (!*is_captured) {
     try {
@@ -133,15 +134,15 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
   for (std::size_t index = 0; index < unsealed.count; ++index) {
     try {
       seal(unsealed.streams[index]);
-    } catch (const std::exception& error) {  // an Error, or the host's memory
+    } catch (const std::exception& error) {  // an Error or std::bad_alloc
       driver_.report(Severity::warning, heap_.name,
                      ": an event could not be recorded for a deferred free, will retry", error);
     }
   }
 }
 
-/// A free records events on the streams that use the block, without the slow lock. A stream for
-/// which there is a HandleUse does not go away.
+/// A free records events on the streams that use the block, without the slow lock. A stream with a
+/// HandleUse does not end.
 class StreamOrder::HandleUse {
  public:
   HandleUse(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
@@ -160,8 +161,8 @@ class StreamOrder::HandleUse {
   const OwnerId stream_;
 };
 
-/// Not of a stream that berth does not own: its handle may be gone. The next call that names it
-/// marks it.
+/// Not for a stream that berth does not own, because its handle may have been destroyed. The next
+/// call that names the stream marks it.
 void StreamOrder::seal(OwnerId stream) {
   std::uint64_t began = 0;
   std::optional<HandleUse> handle_use;
@@ -181,7 +182,7 @@ void StreamOrder::seal(OwnerId stream) {
 
 std::size_t StreamOrder::complete(OwnerId stream, const RecordedEvent& end) {
   const MutexLock lock(heap_.mutex);
-  if (!heap_.streams.contains(stream)) return 0;  // others have seen it pass, and forgot the stream
+  if (!heap_.streams.contains(stream)) return 0;  // dropped by another thread
   if (end.event != nullptr) heap_.streams.set_completed(stream, end);
   const std::size_t ready = uses_.complete(
       stream, end.event, [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });
@@ -252,7 +253,7 @@ bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
     }
   }
   if (stream == kUnowned) return false;
-  // Under no lock: another thread may have to allocate before it submits what this waits for.
+  // Without a lock, because another thread may have to allocate before it submits the awaited work.
   if (oldest.event != nullptr) sync_unchecked(oldest.event->ref());
   const MutexLock slow(heap_.slow_mutex);
   complete(stream, oldest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a request's stream has behind waits on the GPU: of other streams, and of its own that
-// awaits them. The host waits for nothing.
+// Memory that a request's stream takes behind waits on the GPU: memory of other streams, and its
+// own that awaits their uses. The host does not wait.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -35,9 +35,9 @@ std::size_t StreamOrder::take_behind_waits(const Request& request) {
   return take_behind_waits(request, owners);
 }
 
-// All that a stream has left passes on, which is more than the request lacks: in small portions
-// memory would be scattered over streams, each portion mapped anew, and each behind a wait of its
-// own.
+// All remaining memory of a stream is transferred, which is more than the request lacks. In small
+// portions, memory would be scattered over streams, and each portion would need new mappings and a
+// wait of its own.
 std::size_t StreamOrder::take_some_behind_waits(const Request& request) {
   std::vector<OwnerId> donors;
   {
@@ -59,14 +59,13 @@ bool StreamOrder::has_fit(OwnerId owner, const Request& request) const {
 
 bool StreamOrder::lacks_memory(const Request& request) const {
   if (has_fit(request.owner, request) || has_fit(kUnowned, request)) return false;
-  // One more than would just do: which granules a request gets, and which are left, is then a
-  // choice.
+  // One more than the minimum, so that there is a choice of the granules that the request gets.
   return !heap_.blocks.has_granules() || heap_.blocks.whole_granules_for(request.owner) <=
                                              heap_.blocks.granules_to_join(request.bytes);
 }
 
-/// Whether waiting for the owner's stream orders all that it has free. Those of which nothing can
-/// be known are passed over, or they would stand in front of all others for ever.
+/// Whether a wait for the owner's stream orders all of its free memory. Streams without
+/// such an order are skipped, because otherwise they would block all others forever.
 bool StreamOrder::can_donate(OwnerId owner) const {
   const StreamTable::Entry& entry = heap_.streams.entry(owner);
   if (entry.unordered || entry.destroyed) return false;

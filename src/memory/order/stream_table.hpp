@@ -3,7 +3,7 @@
 //
 // A stream handle is not an identity: the driver may give a destroyed stream's handle to a later
 // stream, whose work is not ordered behind the old stream's. So a stream that ends is retired: its
-// id stays with its blocks, an event stands for its last work, and the handle gets a new id if it
+// id stays with its blocks, an event represents its last work, and the handle gets a new id if it
 // is used again.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace berth {
 
-/// A stream's handle by one name: that of the legacy default stream is null.
+/// A stream's handle in one form: null for the legacy default stream.
 CUstream_st* handle_of(StreamRef stream);
 
 /// Guarded by the lock of the allocator that it belongs to.
@@ -30,23 +30,25 @@ class StreamTable {
  public:
   struct Entry {
     StreamRef stream;
-    std::uint64_t number = 0;  ///< DeviceContext::stream_number(); 0: not berth's
+    std::uint64_t number = 0;  ///< DeviceContext::stream_number(); 0: a foreign stream
     bool retired = false;
     SharedEvent last_work{};  ///< of a retired stream; null once it has passed
-    bool unordered = false;   ///< ended in a capture: its last work is in a graph, and may yet run
+    bool unordered = false;   ///< ended in a capture: its last work is in a graph and may still run
     bool destroyed = false;   ///< by the program, without notice: its last work may still run
-    std::uint64_t completed =
-        0;              ///< of what was recorded on it, that up to here is known to be done
-    FreeMarks marks{};  ///< of a stream that is not berth's
-    std::uint32_t handle_uses = 0;  ///< calls under way that name it to the driver under no lock
+    /// Events recorded on it up to this one are known to have passed.
+    std::uint64_t completed = 0;
+    FreeMarks marks{};  ///< of a foreign stream
+    /// Calls in progress that pass its handle to the driver without a lock.
+    std::uint32_t handle_uses = 0;
 
-    /// Whether the driver may be asked about its handle: berth is told before it ends.
+    /// Whether the driver may be queried with its handle, because berth is notified before the
+    /// stream ends.
     [[nodiscard]] bool is_owned() const;
-    /// Whether a query will report the end of all its work, or nothing ever will.
+    /// Whether the end of all its work can be queried, or will never be known.
     [[nodiscard]] bool is_drain_observable() const { return retired ? !destroyed : is_owned(); }
   };
 
-  /// The id of a stream, new where it has none. CU_STREAM_LEGACY and 0 are the same stream.
+  /// The id of a stream, created if it has none. CU_STREAM_LEGACY and 0 are the same stream.
   /// Errors  std::bad_alloc: nothing is changed.
   OwnerId id_of(StreamRef stream);
   /// The id of a stream that is not retired; nullopt if it has none.
@@ -55,13 +57,13 @@ class StreamTable {
   [[nodiscard]] FreeMarks& marks(OwnerId id) { return entries_.at(id).marks; }
   /// Retired ones included.
   [[nodiscard]] std::size_t count() const { return entries_.size(); }
-  /// Whether it is not forgotten.
+  /// Whether the table has the stream.
   [[nodiscard]] bool contains(OwnerId id) const { return entries_.count(id) == 1; }
   /// Whether the stream has ended and all its work is known to be done.
   [[nodiscard]] bool is_drained(OwnerId id) const;
-  /// Whether what was recorded on the stream is known to be done.
+  /// Whether an event recorded on the stream is known to have passed.
   [[nodiscard]] bool has_completed(OwnerId id, const RecordedEvent& recorded) const;
-  /// An event that was recorded on the stream has passed, and with it all that were before.
+  /// An event that was recorded on the stream has passed, and with it all earlier ones.
   void set_completed(OwnerId id, const RecordedEvent& recorded);
 
   /// A call begins, or ends, that passes the handle to the driver without a lock.
@@ -74,24 +76,25 @@ class StreamTable {
     return entry != entries_.end() && entry->second.handle_uses > 0;
   }
 
-  /// The handle may be destroyed once it is not named any more; `last_work` marks its last work.
+  /// The handle may be destroyed once no call names it; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work) noexcept;
   /// The same if no event can mark its last work.
   void retire_unordered(OwnerId id) noexcept;
   /// The stream was destroyed without notice, and its handle may belong to another stream.
   void mark_destroyed(OwnerId id) noexcept;
-  /// The last work of a retired stream has passed, or all that the device had when it vanished.
+  /// The last work of a retired stream has passed, or all work of the device at the time the stream
+  /// was destroyed.
   void mark_drained(OwnerId id) noexcept;
   [[nodiscard]] std::vector<OwnerId> all() const;
   /// Retired streams whose last work may still run.
   [[nodiscard]] std::vector<OwnerId> draining() const;
-  /// Drops retired streams that are over and not in `named`.
+  /// Drops retired streams that are drained and not in `named`.
   void forget_drained_except(const std::set<OwnerId>& named);
 
  private:
   using Key = std::pair<const DeviceContext*, CUstream_st*>;
   static Key key_of(StreamRef stream);
-  /// The entry of a stream that is not forgotten.
+  /// The entry of a stream of the table.
   Entry& require(OwnerId id) noexcept;
 
   std::map<Key, OwnerId> ids_;

@@ -18,7 +18,7 @@
 namespace berth {
 namespace {
 
-/// A driver calls it out of memory, though it is address space that lacks.
+/// A driver reports out of memory if address space is short.
 [[noreturn]] void reject_reservation(const Driver& driver, CUresult result, std::size_t bytes) {
   driver.require_here();
   std::string limit;
@@ -59,7 +59,7 @@ Arena::~Arena() {
 void Arena::grant_access(const CUmemAccessDesc& user) {
   const ContextScope scope(context_);
   for (std::size_t first = 0; first < handles_.size();) {
-    std::size_t end = first;  // of granules side by side, which get access by one call
+    std::size_t end = first;  // of adjacent granules, which get access by one call
     while (end < handles_.size() && handles_[end] != 0) ++end;
     if (end != first) {
       context_.driver().mem_set_access(CUdeviceptr{address_ + first * granule_bytes_},
@@ -177,7 +177,7 @@ bool Arena::wake() {
   };
   try {
     while (end < handles_.size()) {
-      std::size_t run = 0;  // granules side by side, which get access by one call
+      std::size_t run = 0;  // adjacent granules, which get access by one call
       while (end + run < handles_.size() && is_asleep_[end + run]) ++run;
       if (run > 0 && !map(address_ + end * granule_bytes_, run * granule_bytes_)) {
         undo();
@@ -199,7 +199,7 @@ void Arena::unmap_all() noexcept {
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
     if (handles_[granule] != 0) unmap_granule(granule);
   }
-  // A mapping keeps its memory, so the handle of one that cannot be undone is let go all the same.
+  // A mapping keeps its memory, so the handle is released even if the mapping cannot be undone.
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
     if (!is_stuck_[granule]) continue;
     context_.driver().mem_release_or_report(std::exchange(handles_[granule], 0));

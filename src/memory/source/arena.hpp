@@ -22,7 +22,7 @@ class Arena {
   /// granule.
   /// Errors  DriverError.
   Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes);
-  /// Unmaps what is left.
+  /// Unmaps the remaining granules.
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -31,7 +31,7 @@ class Arena {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
   [[nodiscard]] bool contains(std::uintptr_t address) const {
-    return address - address_ < bytes_;  // wraps around below the arena, and is large then
+    return address - address_ < bytes_;  // wraps around to a large value below the arena
   }
 
   /// The memory behind a mapped granule, counted from the arena's beginning.
@@ -45,11 +45,10 @@ class Arena {
   void grant_access(const CUmemAccessDesc& user);
 
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
-  /// device. False if the driver has no memory left. On failure nothing is mapped, nothing lost.
+  /// device. False if the driver has no memory left. On failure nothing is mapped or leaked.
   /// Errors  DriverError.
   bool map(std::uintptr_t address, std::size_t bytes);
-  /// Unmaps a range of mapped granules and gives their memory back. The device must be done with
-  /// it.
+  /// Unmaps a range of mapped granules and returns their memory. The device must be done with it.
   void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
   void unmap_all() noexcept;
 
@@ -59,9 +58,8 @@ class Arena {
   std::size_t sleep() noexcept;
   /// The next sleep() keeps the memory of `granule`, which is mapped elsewhere.
   void hold(std::size_t granule) noexcept { is_held_[granule] = true; }
-  /// Backs the same granules with new memory. False if the driver has none left: asleep as before
-  /// then.
-  /// Errors  DriverError: likewise.
+  /// Backs the same granules with new memory. False if the driver has no memory left; the arena is
+  /// still asleep then. Errors DriverError: likewise.
   bool wake();
 
  private:
@@ -78,7 +76,7 @@ class Arena {
   const std::size_t bytes_;
   const std::size_t granule_bytes_;
   std::uintptr_t address_ = 0;
-  std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0 where unmapped
+  std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0: unmapped
   // By granule, allocated in advance because sleep() cannot fail.
   std::vector<bool> is_asleep_;  ///< to be mapped again
   std::vector<bool> is_held_;    ///< the next sleep() keeps its memory

@@ -15,21 +15,22 @@
 namespace berth {
 namespace {
 
-/// Mappings that windows keep, for each granule that has memory. Recorded programs ask for up to
-/// nine; the rest is margin. With half of it, ten streams that take turns map four times as much.
-/// Address space follows from it, 3 TiB for a device of 80 GiB: far below the 128 TiB that there
-/// are.
+/// Mappings that windows keep, for each granule that has memory. Recorded programs need up to nine;
+/// the rest is margin. With half of it, ten streams that take turns map four times as much. This
+/// number determines the address space: 3 TiB for a device of 80 GiB, far below the available 128
+/// TiB.
 constexpr std::size_t kMappingsPerGranule = 16;
-constexpr std::size_t kGranulesMin = 256;  ///< in small heaps it is as if there were so many
+constexpr std::size_t kGranulesMin = 256;  ///< a smaller heap counts as this many
 
-/// What a stitched block may leave behind at most, as part of what a hole would. Measured on
-/// recorded traces and random sizes; without it, random sizes waste half as much again.
+/// The maximum that a stitched block may leave unused, as a fraction of what a hole would leave
+/// unused. Measured on recorded traces and random sizes; without it, random sizes waste half as
+/// much again.
 constexpr double kStitchGain = 0.5;
 
-/// Without memory: a heap that gave much back may have very many.
+/// Unmapped ranges considered at a time: a heap that returned much memory may have very many.
 constexpr std::size_t kRangesLookedAt = 256;
 
-/// At a time, for the same reason.
+/// Ranges returned at a time, for the same reason.
 constexpr std::size_t kRangesReturned = 1024;
 
 bool joins(const Block* neighbour, OwnerId owner) {
@@ -37,7 +38,7 @@ bool joins(const Block* neighbour, OwnerId owner) {
          (neighbour->owner == owner || neighbour->owner == kUnowned);
 }
 
-/// `owner` gets as much unowned memory beside `held` as makes a hole of `bytes` with it.
+/// Transfers to `owner` as much unowned memory beside `held` as makes a hole of `bytes` with it.
 void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t bytes) {
   std::size_t missing = bytes - std::min(bytes, held.bytes);
   Block* const neighbours[] = {held.prev.get(), held.next.get()};
@@ -56,7 +57,7 @@ void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t 
   }
 }
 
-/// held -> free, of `owner`, with what it takes of the memory beside it; without, where the host
+/// held -> free, of `owner`, with the adjacent memory that the block needs; without it, if the host
 /// has no memory for that.
 void release_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
   try {
@@ -66,7 +67,7 @@ void release_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t byt
   heap.release_held(held, Block::State::free, owner);
 }
 
-/// The lowest ranges without memory, and the highest, which is the largest most often.
+/// The lowest unmapped ranges, and the highest, which is usually the largest.
 template <class Visit>
 void for_some_unmapped(const BlockHeap& heap, const Visit& visit) {
   std::size_t visited = 0;
@@ -82,8 +83,8 @@ std::optional<ArenaSegments::Candidate> fewest_granules(Block& unmapped, std::si
                                                         OwnerId owner, std::size_t granule_bytes) {
   const std::size_t before = joins(unmapped.prev, owner) ? unmapped.prev->bytes : 0;
   const std::size_t after = joins(unmapped.next, owner) ? unmapped.next->bytes : 0;
-  // A neighbour large enough by itself was free after the search that found no fit: one granule
-  // more makes a fit for certain.
+  // A neighbor that is large enough by itself became free after the search: one granule more makes
+  // a certain fit.
   const auto missing = [&](std::size_t have) {
     return align_up(bytes > have ? bytes - have : 1, granule_bytes);
   };
@@ -149,12 +150,12 @@ std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap,
     }
   }
   if (!best) return std::nullopt;
-  fresh_.assign(1, nullptr);  // what is held must not be lost
+  fresh_.assign(1, nullptr);  // held blocks must not be lost
   fresh_.front() = &heap.hold(*best->unmapped, best->address, best->bytes);
   return Growth{.bytes = best->bytes, .fresh = fresh_, .block_bytes = bytes};
 }
 
-/// The lowest range that has room for all, or as many as it takes.
+/// The lowest range with room for all granules, or as many ranges as are needed.
 void ArenaSegments::hold_fresh(BlockHeap& heap, std::size_t bytes) {
   Block* room = nullptr;
   for_some_unmapped(heap, [&](Block& unmapped) {
@@ -175,7 +176,7 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
   extents_.insert(extents_.end(), stitch.whole.begin(), stitch.whole.end());
   if (stitch.head.bytes > 0) extents_.push_back(stitch.head);
 
-  // From the top down, because what remains below a part that is held is still the same block.
+  // From the top down, because the remainder below a held part is still the same block.
   order_.resize(extents_.size());
   std::iota(order_.begin(), order_.end(), 0);
   std::ranges::sort(order_, std::ranges::greater(),
@@ -204,8 +205,8 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
   return growth;
 }
 
-/// Of a granule on which no work is pending: all uses of a window that shows it are over, because
-/// every block in a window has bytes of each granule of it.
+/// If no work is pending on a granule, all uses of a window with this granule are over, because
+/// every block in a window has bytes of each of its granules.
 void ArenaSegments::set_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
   const HoleIndex& holes = heap.holes_of_all();
   windows_.choose_victims([&](GranuleNumber granule) {
@@ -292,8 +293,8 @@ bool ArenaSegments::obtain(Growth& growth) {
   return obtained;
 }
 
-/// If the host has no memory for the block's record, what was to be joined is free, and the next
-/// plan hears of it.
+/// If the host has no memory for the block's record, the parts are free, and the next plan uses
+/// them.
 Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
                                     std::size_t bytes_requested, OwnerId owner) {
   if (growth.parts.empty()) {
@@ -333,11 +334,11 @@ void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {
 std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
   using enum HoleIndex::Kind;
   std::vector<Range> ranges;
-  ranges.reserve(kRangesReturned);  // what is held must not be lost
+  ranges.reserve(kRangesReturned);  // held blocks must not be lost
   for (std::size_t planned = 0; planned < bytes && ranges.size() < kRangesReturned;) {
     const Extent largest = heap.holes().largest(range, heap.free_blocks(kUnowned).holes());
     if (largest.bytes == 0) break;
-    // From the top, so that what stays mapped stays low.
+    // From the top, so that the remaining memory is at low addresses.
     const std::size_t wanted =
         align_up(std::min(bytes - planned, largest.bytes), arena_.granule_bytes());
     try {
@@ -346,7 +347,7 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
       ranges.push_back({.held = &held});
     } catch (...) {
       if (ranges.empty()) throw;
-      break;  // less may do
+      break;  // fewer ranges may suffice
     }
     planned += wanted;
   }
@@ -358,7 +359,7 @@ bool ArenaSegments::give_back(const Range& range) noexcept {
   arena_.unmap(range.held->address, range.held->bytes);
   granules_mapped_ -= granules_of(range.held->bytes);
   keep_windows_in_bounds();
-  return true;  // what the driver does not unmap, the arena maps again without asking
+  return true;  // the arena reuses granules that the driver does not unmap
 }
 
 std::size_t ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {

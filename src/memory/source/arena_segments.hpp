@@ -25,10 +25,10 @@ namespace berth {
 /// Threads  As SegmentSource.
 class ArenaSegments final : public SegmentSource {
  public:
-  /// Of windows that nothing is in any more.
+  /// The treatment of windows without a block.
   enum class WindowRetention {
-    bounded,  ///< there is a bound to how many are kept
-    kept,     ///< all are, until their memory is given back: graphs may know their addresses
+    bounded,  ///< a bounded number
+    kept,     ///< all, until their memory is returned: graphs may use their addresses
   };
 
   /// Adds the arena's range to `heap`. `device_bytes` is the memory that the device has in all.
@@ -66,7 +66,7 @@ class ArenaSegments final : public SegmentSource {
     arena_.unmap_all();
   }
 
-  /// New memory next to what is free already, which makes a hole.
+  /// New memory next to free memory, which makes a hole.
   struct Candidate {
     Block* unmapped = nullptr;
     std::uintptr_t address = 0;
@@ -98,7 +98,7 @@ class ArenaSegments final : public SegmentSource {
   Windows windows_;
   Stitcher stitcher_;
   std::size_t granules_mapped_ = 0;  ///< at home
-  // Of the growth that is under way, and kept for their capacity.
+  // Of the growth in progress, kept for their capacity.
   std::vector<Block*> fresh_;
   std::vector<Extent> extents_;
   std::vector<std::size_t> order_;

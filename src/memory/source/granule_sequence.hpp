@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Granules in the order in which a window shows them, as runs of consecutive numbers: a window of a
-// thousand granules has a few runs, and comparing runs does not get slower with its size.
+// Granules in the order of a window, as runs of consecutive numbers: a window of a thousand
+// granules has a few runs, and the cost of a comparison depends only on the number of runs.
 #pragma once
 
 #include <cstddef>

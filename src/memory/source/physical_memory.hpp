@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory of a device, apart from the addresses that it is mapped to: what a device
-// supports, and the properties that berth creates it with.
-// Source: CUDA Driver API, "Virtual Memory Management".
+// Physical memory of a device, independent of the addresses to which it is mapped: the features of
+// a device, and the properties with which berth creates memory. Source: CUDA Driver API, "Virtual
+// Memory Management".
 #pragma once
 
 #include <cuda.h>
@@ -19,9 +19,10 @@ bool supports_export(const DeviceContext& context);
 /// Whether network cards can access memory of the device that berth maps (GPUDirect RDMA).
 bool supports_rdma(const DeviceContext& context);
 
-/// Of memory for this process alone.
+/// The properties of memory for this process alone.
 CUmemAllocationProp physical_properties(const DeviceContext& context);
-/// Of memory that other processes and network cards can refer to, as far as the device supports it.
+/// The properties of memory that other processes and network cards can refer to, as far as the
+/// device supports it.
 CUmemAllocationProp shareable_properties(const DeviceContext& context);
 
 /// Read and write access of that device.

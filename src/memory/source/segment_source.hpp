@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The source of a heap's memory. Growing and shrinking each have three steps, so that the driver is
 // called without the heap's lock: choose (under the lock, no driver call), call the driver (no
-// lock), apply the outcome to the heap (under the lock).
+// lock), apply the result to the heap (under the lock).
 #pragma once
 
 #include <cstddef>
@@ -34,14 +34,15 @@ class SegmentSource {
   };
   struct Range {
     Block* held;
-    /// Of a whole segment: once the driver has it, another segment, also of another heap, may get
-    /// its addresses before finish_return().
+    /// Of a whole segment: once the driver has it, another segment, possibly of another heap, may
+    /// get its addresses before finish_return().
     BlockHeap::Segments::node_type segment{};
   };
 
   virtual ~SegmentSource() = default;
 
-  /// Maximum bytes that can exist; a larger request cannot be served whatever is returned.
+  /// Maximum bytes that can exist; a larger request cannot be served, even if all memory is
+  /// returned.
   [[nodiscard]] virtual std::size_t capacity_bytes() const = 0;
 
   /// Bytes of the segments that requests share; 0 if there are none.
@@ -53,13 +54,14 @@ class SegmentSource {
 
   /// Whether the next growth should know which memory no work uses.
   [[nodiscard]] virtual bool needs_idle_memory() const { return false; }
-  /// That memory: what is unowned now, and `idle`. Valid until the next growth is obtained.
+  /// That memory: the memory that is unowned now, and `idle`. Valid until the next growth is
+  /// obtained.
   virtual void set_idle_memory(const BlockHeap&, std::span<const Freed> /*idle*/) {}
 
   enum class Joining {
     no,
     yes,
-    only,  ///< and nothing is obtained
+    only,  ///< no memory is obtained
   };
   /// The least memory to obtain for a block of `bytes` of `owner`: none if separate free memory can
   /// be joined. nullopt if there is no address space. `joining`: whether memory may be joined.
@@ -68,7 +70,7 @@ class SegmentSource {
   /// False if the driver has no memory left. On failure nothing was obtained.
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;
-  /// Adds what was obtained to the heap as free memory of `owner`, with adjacent unowned memory
+  /// Adds the obtained memory to the heap as free memory of `owner`, with adjacent unowned memory
   /// that the block needs, and returns null; or returns the stitched block, allocated. Null also if
   /// the host has no memory for a stitched block: its parts are free then. If it throws, the heap
   /// is unchanged.

@@ -10,15 +10,15 @@
 namespace berth {
 namespace {
 
-/// Smaller requests fit between others: pieces of granules are not stitched together for them.
+/// Smaller requests fit between other blocks, so pieces of granules are not stitched for them.
 constexpr std::size_t kBytesInPiecesMin = std::size_t{64} << 10;
 
-/// Pieces of blocks of less than this part of what whole granules lack are not worth a look, unless
-/// nothing else will do. A request of whole granules lacks nothing.
+/// Pieces of blocks smaller than this fraction of the bytes that whole granules lack are not
+/// considered, unless no other stitch is possible. A request of whole granules lacks none.
 constexpr std::size_t kPieceShare = 16;
 
-/// A heap may have very many pieces, and other threads wait meanwhile. The tails tried are spread
-/// over all sizes: the smallest ones alone fit few heads.
+/// A heap may have very many pieces, and other threads wait meanwhile. The tails that are tried are
+/// spread over all sizes, because the smallest ones alone fit few heads.
 constexpr int kTailsTried = 256;
 constexpr int kHeadsTried = 8;
 
@@ -52,7 +52,7 @@ void Stitcher::consider(std::size_t bytes, std::size_t whole, const Extent& tail
   if (!best_ || rank(candidate) < rank(*best_)) best_ = candidate;
 }
 
-/// A tail and a head that make up what `whole` granules lack, with the least left over.
+/// A tail and a head that supply the bytes that `whole` granules lack, with the least left over.
 void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
   using enum HoleIndex::Kind;
   const std::size_t wanted = bytes - whole * granule_bytes_;
@@ -116,8 +116,8 @@ void Stitcher::build(std::size_t bytes) {
   stitch_.tail = best_->tail;
   stitch_.head = best_->head;
   stitch_.whole.clear();
-  // The owner's own first, of these the smallest ranges: they serve fewest others. By address then,
-  // because identical sets of granules must be mapped in the same order to be found again.
+  // The owner's own first, of these the smallest ranges, which are least useful to others. Then by
+  // address, because identical sets of granules must be mapped in the same order to be found again.
   std::size_t missing = wanted;
   for (const HoleIndex::Holes* holes : holes_) {
     for (Extent range; missing > 0; missing -= stitch_.whole.back().bytes) {
@@ -136,8 +136,8 @@ void Stitcher::build(std::size_t bytes) {
   stitch_.fresh_bytes = best_->fresh * granule_bytes_;
   stitch_.fresh_skipped_bytes = 0;
 
-  // Too much by less than a granule, which comes off an end: of a piece where there are two, so
-  // that the block stays in one; else of the whole granules, at the end that is no piece's.
+  // The surplus is less than a granule and is cut off at an end: from a piece if there are two, so
+  // that the block stays in one; otherwise from the whole granules, at the end without a piece.
   std::size_t surplus =
       stitch_.tail.bytes + wanted + stitch_.fresh_bytes + stitch_.head.bytes - bytes;
   if (best_->whole == 0 || (best_->tail.bytes > 0 && best_->head.bytes > 0)) {

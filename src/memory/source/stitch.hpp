@@ -24,24 +24,23 @@ struct Stitch {
   std::size_t fresh_granules = 0;       ///< behind `whole`
   std::size_t fresh_skipped_bytes = 0;  ///< of them, in front, not used
   std::size_t fresh_bytes = 0;          ///< used
-  double left_behind = 0;  ///< bytes of the pieces that are not used, by what they are worth
+  double left_behind = 0;  ///< unused bytes of the pieces, weighted by their usefulness
 };
 
 /// Guarded by the lock of the allocator that it belongs to.
 class Stitcher {
  public:
-  /// What is left of whole granules serves anything; what is left of pieces next to nothing.
-  /// Measured on recorded traces: any factor between 0.1 and 0.5 does.
+  /// The remainder of whole granules serves any request; the remainder of pieces hardly any.
+  /// Measured on recorded traces: any factor between 0.1 and 0.5 gives the same result.
   static constexpr double kWorthOfWholeGranules = 0.25;
 
   explicit Stitcher(std::size_t granule_bytes) : granule_bytes_(granule_bytes) {}
 
-  /// Of the stitches of `bytes` from free memory of `owner` and unowned memory those with the
-  /// fewest new granules; of them those that use the fewest whole granules, which are of use to
-  /// everyone; of them the one that leaves the least behind, as far as a look at some pairs of
-  /// pieces tells. Unowned granules fill up what the owner's lack. Pieces of small blocks are
-  /// looked at only where nothing else will do. At most `fresh_max` granules are new; null if no
-  /// stitch can do with that. Valid until the heap changes.
+  /// The best stitch of `bytes` from free memory of `owner` and unowned memory: the fewest new
+  /// granules; among these the fewest whole granules, which serve any request; among these the
+  /// least left behind, judged by some pairs of pieces. Unowned granules supplement the owner's.
+  /// Pieces of small blocks are considered only if no other stitch is possible. At most `fresh_max`
+  /// granules are new; null if there is no such stitch. Valid until the heap changes.
   const Stitch* choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                        std::size_t fresh_max);
 
@@ -54,7 +53,7 @@ class Stitcher {
     Extent head;
   };
 
-  /// Of the owner's and the unowned ones.
+  /// Of the owner and unowned.
   [[nodiscard]] Extent at_least(HoleIndex::Kind kind, std::size_t bytes,
                                 std::uintptr_t from = 0) const;
   void consider(std::size_t bytes, std::size_t whole, const Extent& tail, const Extent& head);
@@ -70,7 +69,7 @@ class Stitcher {
   std::array<const HoleIndex::Holes*, 2> holes_{};
   std::size_t whole_granules_ = 0;
   std::size_t fresh_max_ = 0;
-  std::size_t block_bytes_min_ = 0;  ///< of which pieces are looked at
+  std::size_t block_bytes_min_ = 0;  ///< of blocks whose pieces are considered
   std::optional<Candidate> best_;
   Stitch stitch_;
 };

@@ -22,7 +22,7 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
 
 Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::size_t,
                                     OwnerId owner) {
-  heap.reserve_owner(owner);  // what is held must not be lost
+  heap.reserve_owner(owner);  // held blocks must not be lost
   heap.release_held(heap.add_segment(growth.address, growth.bytes), Block::State::free, owner);
   return nullptr;
 }
@@ -39,7 +39,7 @@ std::vector<SegmentSource::Range> WholeSegments::hold(BlockHeap& heap,
                                                       std::span<Block* const> whole,
                                                       std::size_t bytes) {
   std::vector<Range> ranges;
-  ranges.reserve(whole.size());  // what is detached must not be lost
+  ranges.reserve(whole.size());  // detached segments must not be lost
   std::size_t planned = 0;
   for (Block* const block : whole) {
     if (planned >= bytes) break;
@@ -48,7 +48,7 @@ std::vector<SegmentSource::Range> WholeSegments::hold(BlockHeap& heap,
       heap.reserve_blocks(1);
     } catch (...) {
       if (ranges.empty()) throw;
-      break;  // less may do
+      break;  // fewer may suffice
     }
     Block& held = heap.hold(*block, block->address, block->bytes);
     ranges.push_back({.held = &held, .segment = heap.detach_segment(held)});

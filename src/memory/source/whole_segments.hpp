@@ -51,7 +51,7 @@ class WholeSegments : public SegmentSource {
  protected:
   /// Segments that are free as a whole and unowned, the smallest first.
   static std::vector<Block*> whole_segments(const BlockHeap& heap);
-  /// Holds the first of them, until there are `bytes`.
+  /// Holds the first of them, up to `bytes`.
   static std::vector<Range> hold(BlockHeap& heap, std::span<Block* const> whole, std::size_t bytes);
 
  private:

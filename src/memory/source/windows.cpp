@@ -11,7 +11,8 @@
 namespace berth {
 namespace {
 
-/// Address space for windows is that many times what may be mapped in them: room enough for holes.
+/// The address space for windows is this multiple of the mappings that they may have, which leaves
+/// room for holes.
 constexpr std::size_t kAddressSpaceFactor = 2;
 
 }  // namespace
@@ -66,13 +67,14 @@ bool Windows::reserve_address_space() {
       address_bytes_ = bytes;
       return true;
     }
-    // A limit of the process, or many pools of large devices: with less there are holes sooner.
+    // The process may have a limit, or many pools of large devices. With less address space, holes
+    // appear sooner.
     granules /= 2;
   } while (granules * arena_.granule_bytes() >= arena_.bytes());
   return false;
 }
 
-/// The lowest slots side by side that no window has.
+/// The lowest adjacent slots without a window.
 std::optional<Windows::Number> Windows::find_room(std::size_t size) {
   if (address_ == 0 && !reserve_address_space()) return std::nullopt;
   std::size_t free = 0;  // before `slot`
@@ -97,7 +99,7 @@ Windows::Number Windows::add_window(Number first, const GranuleSequence& granule
   if (by_granule_.size() < shown) by_granule_.resize(shown, kNone);
   if (slots_.size() < first + granules.size()) slots_.resize(first + granules.size());
   if (unused_.empty()) {
-    // So that nothing fails when windows go.
+    // So that the removal of windows cannot fail.
     if (unused_.capacity() == windows_.size()) unused_.reserve(2 * windows_.size() + 8);
     chosen_.reserve(unused_.capacity());
     windows_.emplace_back();
@@ -147,7 +149,7 @@ void Windows::unlink_slot(Number slot) noexcept {
   (it.newer == kNone ? by_granule_[it.granule] : slots_[it.newer].older) = it.older;
 }
 
-/// Whether nothing is mapped there any more.
+/// Returns whether the range is unmapped.
 bool Windows::unmap_slots(Number first, Number end) noexcept {
   bool gone = true;
   make_host_progress(context_);
@@ -160,7 +162,7 @@ bool Windows::unmap_slots(Number first, Number end) noexcept {
   return gone;
 }
 
-/// `gone` says after a failure whether nothing is mapped there.
+/// `gone` reports after a failure whether the range is unmapped.
 bool Windows::map_slots(Number window, bool& gone) {
   const Driver& driver = context_.driver();
   const std::size_t granule_bytes = arena_.granule_bytes();
@@ -172,7 +174,7 @@ bool Windows::map_slots(Number window, bool& gone) {
   };
   for (Number number = first; number < end; ++number) {
     Slot& slot = slots_[number];
-    if (slot.is_mapped) continue;  // sleep() could not unmap it, so that its granule was kept
+    if (slot.is_mapped) continue;  // sleep() could not unmap it, so its granule was kept
     const CUresult result = driver.try_mem_map(CUdeviceptr{address_of(number)}, granule_bytes,
                                                std::size_t{0}, arena_.handle(slot.granule), 0ULL);
     if (result != CUDA_SUCCESS) return fail(DriverCall::mem_map, result);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Page remap, the mappings: granules of an arena mapped a second time, side by side in a new order.
 // A window stays mapped after its block is freed, so that a repeated pattern needs no driver call.
-// If there are too many windows, the least recently wanted ones are removed first.
+// If there are too many windows, the least recently used ones are removed first.
 //
 // Two mappings of one granule show the same bytes if the work that wrote through one of them is
 // done before work that reads through the other begins. The order of the streams ensures that: a
@@ -29,7 +29,7 @@ class Windows {
   /// Windows onto granules of `arena`. At most `mappings_max` unused mappings are kept, and there
   /// is address space for twice as many.
   Windows(DeviceContext& context, Arena& arena, std::size_t mappings_max);
-  /// Unmaps what is left.
+  /// Unmaps the remaining windows.
   ~Windows();
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
@@ -47,7 +47,7 @@ class Windows {
   /// Whether there are more mappings than are kept.
   [[nodiscard]] bool is_over_bound() const { return mappings_ > mappings_max_; }
   /// Chooses windows with a granule for which is_idle(granule) is true, least recently used first,
-  /// until the other mappings are within the bound, with some room.
+  /// until the other mappings are within the bound, with some margin.
   template <class IsIdle>
   void choose_victims(const IsIdle& is_idle) {
     chosen_.clear();
@@ -91,11 +91,11 @@ class Windows {
   /// Errors  DriverError: it may have access to some of them.
   void grant_access(const CUmemAccessDesc& user);
 
-  /// Unmaps all, but keeps their addresses. The device must be done with them. What the driver
-  /// refuses to unmap stays mapped, and the arena holds the memory of its granule.
+  /// Unmaps all, but keeps their addresses. The device must be done with them. If the driver
+  /// refuses to unmap a slot, it stays mapped, and the arena keeps the memory of its granule.
   void sleep() noexcept;
-  /// Maps them again, onto the memory that the granules have now. False if the driver has no memory
-  /// for that: asleep as before then.
+  /// Maps them again, to the current memory of the granules. False if the driver has no memory for
+  /// that; they are still asleep then.
   /// Errors  DriverError: likewise.
   bool wake();
 
@@ -104,20 +104,20 @@ class Windows {
  private:
   using Number = std::uint32_t;
   static constexpr Number kNone = ~Number{0};
-  static constexpr Number kStuck = kNone - 1;  ///< no window's, and never another's
-  /// Windows at a time, and granules of each: other threads wait meanwhile.
+  static constexpr Number kStuck = kNone - 1;  ///< a slot that no window has or will have
+  /// Windows at a time, and granules of each, bounded because other threads wait meanwhile.
   static constexpr std::size_t kLookedAt = 1024;
   static constexpr std::size_t kGranulesLookedAt = 16;
-  /// To ask which memory is idle costs calls, too, so that more than one window goes.
+  /// A query for idle memory also costs driver calls, so more than one window is removed.
   static constexpr std::size_t kRoomShare = 32;
 
-  /// A granule's worth of the address space.
+  /// Address space for one granule.
   struct Slot {
     GranuleNumber granule = 0;
     Number run = 0;        ///< of the first slot of a run: its size
     Number newer = kNone;  ///< slots that map the same granule
     Number older = kNone;
-    Number window = kNone;  ///< whose it is
+    Number window = kNone;  ///< the window of the slot
     bool is_mapped = false;
   };
   struct Window {
@@ -162,7 +162,7 @@ class Windows {
   std::size_t mappings_max_;
   std::size_t mappings_ = 0;
   bool asleep_ = false;
-  std::vector<Slot> slots_;  ///< by address, as far as windows ever reached
+  std::vector<Slot> slots_;  ///< by address, up to the highest slot ever used
   std::vector<Window> windows_;
   std::vector<Number> unused_;      ///< of `windows_`
   std::vector<Number> by_granule_;  ///< the newest slot that shows it

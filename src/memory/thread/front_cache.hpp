@@ -79,7 +79,7 @@ class FrontCache {
   void take_all(Stack& stack, Stack& from) {
     if (from.empty()) return;
     if (!stack.is_listed_) list(stack);
-    while (!stack.empty()) {  // these go on top, because they were used last
+    while (!stack.empty()) {  // on top, because they were used last
       Block& block = stack.pop();
       block.below = from.top_;
       from.top_ = &block;

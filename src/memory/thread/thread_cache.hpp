@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread's cache of one allocator: a FrontCache for each stream that it works with, and a
-// ledger. An allocation or a free that the cache serves needs nothing else: no driver call, no heap
-// call, and nothing that another thread shares.
+// ledger. An allocation or a free that the cache serves makes no driver call and no heap call, and
+// accesses no memory that other threads share.
 //
 // The thread enters through a BiasedLock, which costs it next to nothing. Other threads enter only
 // through a ThreadCaches::ExclusiveAccess. Under the allocator's lock no other thread can be
@@ -25,9 +25,9 @@
 
 namespace berth {
 
-/// A stream as callers name it: its handle.
+/// The handle by which callers name a stream.
 using StreamKey = std::uintptr_t;
-/// Of memory that no stream orders.
+/// The route of memory that no stream orders.
 inline constexpr StreamKey kNoStream = ~StreamKey{0};
 
 /// Threads  Its owner thread. Others with ExclusiveAccess, where a function says so.
@@ -149,7 +149,7 @@ class ThreadCache {
     FrontCache* front = nullptr;
   };
   /// The block that was allocated last is usually freed first, and allocated again without its
-  /// stack. While it is live it may change, because another thread may free it.
+  /// stack. While the block is live, its record may change, because another thread may free it.
   struct Taken {
     void* data = &kNoBlock;  ///< at first no block
     Block* block = nullptr;
