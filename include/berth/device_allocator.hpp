@@ -108,6 +108,11 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Contracts of these functions: Allocator.
   [[nodiscard]] Device device() const noexcept override;
   void deallocate(void* data) override;
+  /// record_use(data, user) and deallocate(data) in one call, for callers that do not know which
+  /// stream a block was allocated on: it is reused behind the work that `user` holds now. If `user`
+  /// is the block's own stream, this costs what deallocate() costs. null: no effect.
+  /// Errors  Those of both. The block is still live then.
+  void deallocate(void* data, StreamRef user);
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
