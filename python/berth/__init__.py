@@ -11,7 +11,7 @@
 from berth import _abi
 from berth.array import Array
 from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo
-from berth.device_memory import DeviceMemory, Pool
+from berth.device_memory import DeviceMemory, MappedRange, Pool
 from berth.dlpack import ImportedArray, from_dlpack
 from berth.errors import (
     BackendError,
@@ -51,6 +51,7 @@ __all__ = [
     "ImportedArray",
     "InternalError",
     "InvalidArgument",
+    "MappedRange",
     "MemoryCounters",
     "MemoryInfo",
     "NotSupported",

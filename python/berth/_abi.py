@@ -30,6 +30,21 @@ class Gauge(ctypes.Structure):
 
 
 Pressure = ctypes.CFUNCTYPE(c_bool, c_size_t, c_void_p)
+
+
+class MappedRange(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("bytes", c_size_t),
+        ("piece_bytes", c_size_t),
+        ("device", c_int),
+        ("is_alias", c_int),
+    ]
+
+
+Map = ctypes.CFUNCTYPE(c_bool, ctypes.POINTER(MappedRange), c_void_p)
+Unmap = ctypes.CFUNCTYPE(None, ctypes.POINTER(MappedRange), c_void_p)
 Report = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 
 
@@ -60,6 +75,9 @@ class RuntimeOptions(Sized):
         ("report_user", c_void_p),
         ("configuration", c_char_p),
         ("host_bytes_reserved_max", c_size_t),
+        ("on_map", Map),
+        ("on_unmap", Unmap),
+        ("mapping_user", c_void_p),
     ]
 
 

@@ -5,14 +5,34 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import typing
 
 from berth import _abi, errors
 from berth._handle import ALIVE, RuntimeHandle, checked_size, checked_text
+from berth.device import Device
 from berth.memory import Allocator
 from berth.stream import Stream
 
 _KIND = "pool"
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedRange:
+    """A range of device addresses that is mapped: `on_map` and `on_unmap` of Runtime."""
+
+    pointer: int
+    bytes: int
+    #: The range consists of pieces of this size, each one physical allocation.
+    piece_bytes: int
+    device: Device
+    #: Whether the same memory is mapped elsewhere, too.
+    is_alias: bool
+
+    @classmethod
+    def _of(cls, value: _abi.MappedRange) -> MappedRange:
+        device = Device(f"cuda:{value.device}")
+        return cls(value.data, value.bytes, value.piece_bytes, device, bool(value.is_alias))
 
 
 class _DeviceAllocator(Allocator):
