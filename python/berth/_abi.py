@@ -147,6 +147,21 @@ class MemoryPoolOptions(Sized):
 
 
 MEMORY_POOL_FOR_GRAPHS = 1
+MEMORY_POOL_CONTIGUOUS = 2
+
+
+class MemoryProperties(Sized):
+    _fields_ = [
+        ("flags", c_uint64),
+        ("segment", c_void_p),
+        ("segment_bytes", c_size_t),
+    ]
+
+
+MEMORY_IS_LIVE = 1
+MEMORY_IS_CONTIGUOUS = 2
+MEMORY_IS_EXPORTABLE = 4
+MEMORY_IS_RDMA_CAPABLE = 8
 NO_LIMIT = ctypes.c_size_t(-1).value
 
 #: BERTH_MEMORY_GAUGES and BERTH_MEMORY_TOTALS of memory_counters.h.
@@ -213,6 +228,21 @@ FUNCTIONS = {
     "berth_allocator_owns": [handle, c_void_p, POINTER(c_bool)],
     "berth_allocator_get_counters": [handle, POINTER(MemoryGauges), POINTER(MemoryTotals)],
     "berth_allocator_reset_peaks": [handle],
+    "berth_allocator_get_properties": [handle, c_void_p, POINTER(MemoryProperties)],
+    "berth_memory_connection_open": [handle, c_int, out_handle],
+    "berth_memory_connection_share": [
+        handle,
+        handle,
+        POINTER(c_void_p),
+        c_size_t,
+        c_uint64,
+        POINTER(c_size_t),
+    ],
+    "berth_memory_connection_reclaim": [handle, POINTER(c_size_t)],
+    "berth_memory_connection_get_blocks_shared": [handle, POINTER(c_size_t)],
+    "berth_memory_connection_is_open": [handle, POINTER(c_bool)],
+    "berth_memory_connection_receive": [handle, c_uint64, out_handle],
+    "berth_shared_block_get": [handle, out_handle, POINTER(c_size_t), POINTER(Device)],
     "berth_memory_find": [handle, c_void_p, POINTER(MemoryBlock)],
     "berth_memory_pool_create": [handle, Device, POINTER(MemoryPoolOptions), out_handle],
     "berth_memory_pool_get_allocator": [handle, out_handle],
@@ -242,6 +272,8 @@ OTHERS = {
     "berth_version": (c_int, []),
     "berth_runtime_destroy": (None, [handle]),
     "berth_memory_pool_close": (None, [handle]),
+    "berth_memory_connection_close": (None, [handle]),
+    "berth_shared_block_return": (None, [handle]),
     "berth_memory_pool_scope_leave": (None, [handle]),
     "berth_string_free": (None, [c_void_p]),
     "berth_last_error_message": (c_char_p, []),

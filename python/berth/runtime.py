@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import socket as sockets
 import typing
 
 from berth import _abi
@@ -12,6 +13,7 @@ from berth._handle import RuntimeHandle, checked_size, checked_text
 from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo
 from berth.device_memory import DeviceMemory, MappedRange
 from berth.memory import Allocator, Block, HostMemory, PinnedMemory
+from berth.sharing import MemoryConnection
 from berth.stream import Stream
 
 SEVERITIES = {0: "warning", 1: "error"}
@@ -203,6 +205,13 @@ class Runtime:
         if not block.data:
             return None
         return block.data, block.bytes, Device.from_abi(block.device)
+
+    def connect_memory(self, socket: sockets.socket | int) -> MemoryConnection:
+        """A connection to another process, over which blocks of contiguous pools are shared.
+
+        Takes ownership of `socket`, a connected one of AF_UNIX and SOCK_SEQPACKET.
+        """
+        return MemoryConnection(self._handle, socket)
 
     def statistics(self) -> dict[str, typing.Any]:
         """All statistics at one moment, as docs/statistics.md describes them."""

@@ -28,6 +28,7 @@ STRUCTS = {
     "berth_device_info": _abi.DeviceInfo,
     "berth_memory_info": _abi.MemoryInfo,
     "berth_memory_block": _abi.MemoryBlock,
+    "berth_memory_properties": _abi.MemoryProperties,
     "berth_pinned_options": _abi.PinnedOptions,
     "berth_memory_pool_options": _abi.MemoryPoolOptions,
     "berth_memory_gauges": _abi.MemoryGauges,
