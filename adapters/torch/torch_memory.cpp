@@ -17,6 +17,13 @@ void print_report(berth_severity severity, const char* message, void*) {
   print(severity == BERTH_SEVERITY_ERROR ? "error" : "warning", message);
 }
 
+std::vector<DeviceContext*> contexts_of(const DeviceRegistry& devices) {
+  std::vector<DeviceContext*> contexts;
+  for (int index = 0; index < devices.count(); ++index)
+    contexts.push_back(&devices.context(Device::cuda(index)));
+  return contexts;
+}
+
 }  // namespace
 
 void print(const char* severity, const char* text) {
@@ -31,7 +38,8 @@ Memory& Memory::get() {
 Memory::Memory()
     : handle_(create(this)),
       runtime_(runtime_of(handle_)),
-      used_(static_cast<std::size_t>(runtime_.devices().count())) {}
+      contexts_(contexts_of(runtime_.devices())),
+      used_(contexts_.size()) {}
 
 berth_runtime* Memory::create(Memory* memory) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
@@ -52,31 +60,34 @@ berth_runtime* Memory::create(Memory* memory) {
 }
 
 void* Memory::allocate(std::size_t bytes, int device, CUstream_st* stream) {
-  const Device of = Device::cuda(device);
-  DeviceAllocator& memory = runtime_.memory(of);
-  mark_used(device);
-  const StreamRef on = runtime_.stream(of, stream);
+  DeviceAllocator& memory = memory_of(device);
+  const StreamRef on(*contexts_[static_cast<std::size_t>(device)], stream);
   if (pools_.has_routes())
     if (auto pool = pools_.find(device, stream)) return pool->allocate_raw(bytes, on);
   return memory.allocate_raw(bytes, on);
 }
 
 void Memory::free(void* data, int device) {
-  runtime_.memory(Device::cuda(device)).deallocate(data);
+  memory_of(device).deallocate(data);
+}
+
+DeviceAllocator& Memory::first_memory_of(int device) {
+  DeviceAllocator& memory = runtime_.memory(Device::cuda(device));
+  used_[static_cast<std::size_t>(device)].store(&memory, std::memory_order_release);
+  return memory;
 }
 
 template <class Visit>
 void Memory::for_each_used(Visit visit) {
   for (std::size_t index = 0; index < used_.size(); ++index) {
-    if (!used_[index].load(std::memory_order_relaxed)) continue;
-    const Device device = Device::cuda(static_cast<int>(index));
-    visit(device, runtime_.memory(device));
+    if (auto* const memory = used_[index].load(std::memory_order_acquire))
+      visit(*contexts_[index], *memory);
   }
 }
 
 void Memory::record_stream(void* data, CUstream_st* stream) {
-  for_each_used([&](Device device, DeviceAllocator& memory) {
-    if (memory.owns(data)) memory.record_stream(data, runtime_.stream(device, stream));
+  for_each_used([&](DeviceContext& context, DeviceAllocator& memory) {
+    if (memory.owns(data)) memory.record_stream(data, {context, stream});
   });
 }
 
@@ -89,7 +100,7 @@ void* Memory::base(void* data, std::size_t* bytes) {
 
 void Memory::trim() {
   close_released();
-  for_each_used([](Device, DeviceAllocator& memory) { memory.trim(); });
+  for_each_used([](DeviceContext&, DeviceAllocator& memory) { memory.trim(); });
 }
 
 void Memory::limit(double fraction, int device) {
@@ -104,8 +115,7 @@ void Memory::limit(double fraction, int device) {
 }
 
 void Memory::begin_pool(int device, PoolId id, StreamFilter filter) {
-  DeviceAllocator& memory = runtime_.memory(Device::cuda(device));
-  mark_used(device);
+  DeviceAllocator& memory = memory_of(device);
   pools_.begin(device, id, std::move(filter), memory);
 }
 

@@ -37,15 +37,24 @@ class Memory {
   static berth_runtime* create(Memory* memory);
   /// Closes pools whose graphs are gone, once the device is idle; whether there were any.
   bool close_released();
-  void mark_used(int device) noexcept {
-    used_[static_cast<std::size_t>(device)].store(true, std::memory_order_relaxed);
+  /// The allocator of a device, which PyTorch has used from now on.
+  /// Errors  InvalidArgument: no such device.
+  DeviceAllocator& memory_of(int device) {
+    const auto index = static_cast<std::size_t>(device);  // of a negative one: far too large
+    if (index < used_.size()) [[likely]] {
+      if (auto* const memory = used_[index].load(std::memory_order_acquire)) [[likely]]
+        return *memory;
+    }
+    return first_memory_of(device);
   }
+  DeviceAllocator& first_memory_of(int device);
   template <class Visit>
   void for_each_used(Visit visit);
 
   berth_runtime* const handle_;
   Runtime& runtime_;
-  std::vector<std::atomic<bool>> used_;  ///< which devices PyTorch has used
+  const std::vector<DeviceContext*> contexts_;       ///< by index of the device
+  std::vector<std::atomic<DeviceAllocator*>> used_;  ///< likewise; null: PyTorch has not used it
   Pools pools_;
 };
 

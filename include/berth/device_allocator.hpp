@@ -21,6 +21,22 @@
 
 namespace berth {
 
+/// A range of device addresses that an allocator has mapped: DeviceAllocatorOptions::on_map and
+/// on_unmap.
+struct MappedRange {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  /// The range consists of pieces of this size, each with a physical allocation of its own. In a
+  /// contiguous pool, and without virtual memory, the range is one piece.
+  std::size_t piece_bytes = 0;
+  Device device = Device::cpu();  ///< of the memory
+  /// Whether the same memory is mapped elsewhere, too, as a range of its own: a block that is
+  /// joined of separate free memory is used at these addresses.
+  bool is_alias = false;
+};
+
+using MappingCallback = std::function<void(const MappedRange&)>;
+
 /// Options of a DeviceAllocator.
 struct DeviceAllocatorOptions {
   /// For the device's allocator and its private pools together.
@@ -64,6 +80,27 @@ struct DeviceAllocatorOptions {
   /// allocate(), and the allocator is then unchanged; try_allocate() returns it as OutOfMemory with
   /// its text.
   std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
+
+  /// Called when memory of the allocator, or of a private pool, has been mapped, before any block
+  /// in it is handed out; and before it is unmapped, when no block is left in it, its work is done,
+  /// or its pool falls asleep. For libraries that register memory by address, such as UCX, NCCL and
+  /// NIXL. Every mapped byte is announced once, and withdrawn once before its unmap, whatever fails
+  /// in between. on_unmap may get a part of a range of on_map, or several of them at once, always
+  /// whole pieces; in contiguous pools it gets the same ranges. If the driver refuses to unmap
+  /// memory that stays in use, on_map follows, whose exception is then reported. Memory that
+  /// another process shares (SharedBlock) is not announced. null: there is no callback.
+  ///
+  /// They are called on the thread that needs or returns memory, which may be a thread of berth,
+  /// with the device's context current, and under a lock of the pool that other threads need to
+  /// obtain or return memory. They may free blocks, and may ask owns(), find(), properties() and
+  /// counters(). Allocations that the thread's cache does not serve, trim(), sleep() and wake()
+  /// throw InvalidArgument there. Streams must not be destroyed there, nor pools closed.
+  ///
+  /// An exception of on_map passes through allocate() or wake(): the range is unmapped again
+  /// without on_unmap, and the allocator is unchanged, the pool still asleep. An exception of
+  /// on_unmap is reported, and the memory is unmapped.
+  MappingCallback on_map = nullptr;
+  MappingCallback on_unmap = nullptr;
 };
 
 /// The caching allocator of one device's memory. Requests are served from its own pool, unless a
@@ -104,6 +141,11 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Contracts of these functions: Allocator.
   [[nodiscard]] Device device() const noexcept override;
   void deallocate(void* data) override;
+  /// record_use(data, user) and deallocate(data) in one call, for callers that do not know which
+  /// stream a block was allocated on: it is reused behind the work that `user` holds now. If `user`
+  /// is the block's own stream, this costs what deallocate() costs. null: no effect.
+  /// Errors  Those of both. The block is still live then.
+  void deallocate(void* data, StreamRef user);
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
   std::size_t trim(std::size_t bytes_to_keep = 0) override;

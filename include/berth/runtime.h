@@ -31,6 +31,24 @@ typedef void (*berth_report_function)(berth_severity severity, const char* messa
 /// Must not throw or leave by longjmp().
 typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
 
+/// A range of device addresses that is mapped for an allocator.
+typedef struct berth_mapped_range {
+  size_t struct_size;
+  void* data;
+  size_t bytes;
+  size_t piece_bytes;  ///< the range consists of pieces, each one physical allocation
+  int device;          ///< N of cuda:N
+  int is_alias;        ///< 1: the same memory is mapped elsewhere, too; otherwise 0
+} berth_mapped_range;
+
+/// Called when device memory has been mapped, before a block in it is handed out. False refuses it:
+/// it is unmapped again, and the request returns BERTH_OUT_OF_MEMORY. on_map of
+/// DeviceAllocatorOptions (device_allocator.hpp) says which ranges and when, which lock is held,
+/// and which functions the callbacks may call. Must not throw or leave by longjmp().
+typedef bool (*berth_map_function)(const berth_mapped_range* range, void* user);
+/// Called before device memory is unmapped. Must not throw or leave by longjmp().
+typedef void (*berth_unmap_function)(const berth_mapped_range* range, void* user);
+
 /// A flag of berth_runtime_options: device memory comes in segments from cuMemAlloc, and is not
 /// mapped granule by granule into one address range.
 #define BERTH_RUNTIME_NO_VIRTUAL_MEMORY UINT64_C(1)
@@ -61,12 +79,15 @@ typedef struct berth_runtime_options {
   /// The environment variable BERTH_CONF is applied over both. Read only during the call.
   const char* configuration;
   size_t host_bytes_reserved_max;  ///< of memory of `cpu`; default: no limit
+  berth_map_function on_map;
+  berth_unmap_function on_unmap;
+  void* mapping_user;  ///< passed to on_map and on_unmap; may be null
 } berth_runtime_options;
 
 #define BERTH_RUNTIME_OPTIONS_INIT                                                                \
   {                                                                                               \
     sizeof(berth_runtime_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
-        0                                                                                         \
+        0, NULL, NULL, NULL                                                                       \
   }
 
 /// Null `options` means all defaults. Without a usable driver the call still succeeds: there are no

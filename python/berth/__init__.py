@@ -11,7 +11,7 @@
 from berth import _abi
 from berth.array import Array
 from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo
-from berth.device_memory import DeviceMemory, Pool
+from berth.device_memory import DeviceMemory, MappedRange, MemoryProperties, Pool
 from berth.dlpack import ImportedArray, from_dlpack
 from berth.errors import (
     BackendError,
@@ -29,6 +29,7 @@ from berth.errors import (
 )
 from berth.memory import Allocator, Block, Gauge, HostMemory, MemoryCounters, PinnedMemory
 from berth.runtime import Runtime
+from berth.sharing import MemoryConnection, SharedBlock
 from berth.stream import Stream
 
 __all__ = [
@@ -51,13 +52,17 @@ __all__ = [
     "ImportedArray",
     "InternalError",
     "InvalidArgument",
+    "MappedRange",
     "MemoryCounters",
+    "MemoryConnection",
     "MemoryInfo",
+    "MemoryProperties",
     "NotSupported",
     "OutOfMemory",
     "PinnedMemory",
     "Pool",
     "Runtime",
+    "SharedBlock",
     "Stream",
     "StreamCaptured",
     "from_dlpack",

@@ -30,6 +30,21 @@ class Gauge(ctypes.Structure):
 
 
 Pressure = ctypes.CFUNCTYPE(c_bool, c_size_t, c_void_p)
+
+
+class MappedRange(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("bytes", c_size_t),
+        ("piece_bytes", c_size_t),
+        ("device", c_int),
+        ("is_alias", c_int),
+    ]
+
+
+Map = ctypes.CFUNCTYPE(c_bool, ctypes.POINTER(MappedRange), c_void_p)
+Unmap = ctypes.CFUNCTYPE(None, ctypes.POINTER(MappedRange), c_void_p)
 Report = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 
 
@@ -60,6 +75,9 @@ class RuntimeOptions(Sized):
         ("report_user", c_void_p),
         ("configuration", c_char_p),
         ("host_bytes_reserved_max", c_size_t),
+        ("on_map", Map),
+        ("on_unmap", Unmap),
+        ("mapping_user", c_void_p),
     ]
 
 
@@ -129,6 +147,21 @@ class MemoryPoolOptions(Sized):
 
 
 MEMORY_POOL_FOR_GRAPHS = 1
+MEMORY_POOL_CONTIGUOUS = 2
+
+
+class MemoryProperties(Sized):
+    _fields_ = [
+        ("flags", c_uint64),
+        ("segment", c_void_p),
+        ("segment_bytes", c_size_t),
+    ]
+
+
+MEMORY_IS_LIVE = 1
+MEMORY_IS_CONTIGUOUS = 2
+MEMORY_IS_EXPORTABLE = 4
+MEMORY_IS_RDMA_CAPABLE = 8
 NO_LIMIT = ctypes.c_size_t(-1).value
 
 #: BERTH_MEMORY_GAUGES and BERTH_MEMORY_TOTALS of memory_counters.h.
@@ -195,6 +228,21 @@ FUNCTIONS = {
     "berth_allocator_owns": [handle, c_void_p, POINTER(c_bool)],
     "berth_allocator_get_counters": [handle, POINTER(MemoryGauges), POINTER(MemoryTotals)],
     "berth_allocator_reset_peaks": [handle],
+    "berth_allocator_get_properties": [handle, c_void_p, POINTER(MemoryProperties)],
+    "berth_memory_connection_open": [handle, c_int, out_handle],
+    "berth_memory_connection_share": [
+        handle,
+        handle,
+        POINTER(c_void_p),
+        c_size_t,
+        c_uint64,
+        POINTER(c_size_t),
+    ],
+    "berth_memory_connection_reclaim": [handle, POINTER(c_size_t)],
+    "berth_memory_connection_get_blocks_shared": [handle, POINTER(c_size_t)],
+    "berth_memory_connection_is_open": [handle, POINTER(c_bool)],
+    "berth_memory_connection_receive": [handle, c_uint64, out_handle],
+    "berth_shared_block_get": [handle, out_handle, POINTER(c_size_t), POINTER(Device)],
     "berth_memory_find": [handle, c_void_p, POINTER(MemoryBlock)],
     "berth_memory_pool_create": [handle, Device, POINTER(MemoryPoolOptions), out_handle],
     "berth_memory_pool_get_allocator": [handle, out_handle],
@@ -224,6 +272,8 @@ OTHERS = {
     "berth_version": (c_int, []),
     "berth_runtime_destroy": (None, [handle]),
     "berth_memory_pool_close": (None, [handle]),
+    "berth_memory_connection_close": (None, [handle]),
+    "berth_shared_block_return": (None, [handle]),
     "berth_memory_pool_scope_leave": (None, [handle]),
     "berth_string_free": (None, [c_void_p]),
     "berth_last_error_message": (c_char_p, []),

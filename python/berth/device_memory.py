@@ -5,14 +5,49 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import typing
 
 from berth import _abi, errors
 from berth._handle import ALIVE, RuntimeHandle, checked_size, checked_text
+from berth.device import Device
 from berth.memory import Allocator
 from berth.stream import Stream
 
 _KIND = "pool"
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryProperties:
+    """Properties of a live block of device memory."""
+
+    #: Whether it lies in one physical allocation, and stays there.
+    is_contiguous: bool
+    #: Whether another process can import it (MemoryConnection).
+    is_exportable: bool
+    #: Whether the allocation was created for GPUDirect RDMA.
+    is_rdma_capable: bool
+    #: The physical allocation; 0 and 0 if the pool is not contiguous.
+    segment: int
+    segment_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedRange:
+    """A range of device addresses that is mapped: `on_map` and `on_unmap` of Runtime."""
+
+    pointer: int
+    bytes: int
+    #: The range consists of pieces of this size, each one physical allocation.
+    piece_bytes: int
+    device: Device
+    #: Whether the same memory is mapped elsewhere, too.
+    is_alias: bool
+
+    @classmethod
+    def _of(cls, value: _abi.MappedRange) -> MappedRange:
+        device = Device(f"cuda:{value.device}")
+        return cls(value.data, value.bytes, value.piece_bytes, device, bool(value.is_alias))
 
 
 class _DeviceAllocator(Allocator):
@@ -38,6 +73,22 @@ class _DeviceAllocator(Allocator):
         )
         return owns.value
 
+    def properties(self, pointer: int) -> MemoryProperties | None:
+        """The properties of the live block that contains the address; None if there is none."""
+        found = _abi.MemoryProperties()
+        _abi.library.berth_allocator_get_properties(
+            self._get(), checked_size(pointer, "pointer"), ctypes.byref(found)
+        )
+        if not found.flags & _abi.MEMORY_IS_LIVE:
+            return None
+        return MemoryProperties(
+            bool(found.flags & _abi.MEMORY_IS_CONTIGUOUS),
+            bool(found.flags & _abi.MEMORY_IS_EXPORTABLE),
+            bool(found.flags & _abi.MEMORY_IS_RDMA_CAPABLE),
+            found.segment or 0,
+            found.segment_bytes,
+        )
+
     def _default_stream(self) -> Stream:
         return self._default
 
@@ -50,13 +101,20 @@ class DeviceMemory(_DeviceAllocator):
         name: str,
         *,
         for_graphs: bool = False,
+        contiguous: bool = False,
         bytes_max: int = 0,
         soft_bytes_max: int = 0,
     ) -> Pool:
-        """Creates a private pool; 0 is no limit but that of the device."""
+        """Creates a private pool; 0 is no limit but that of the device.
+
+        `contiguous`: each block lies in one physical allocation, which stays at its address: for
+        MemoryConnection, network cards and resident kernels. Such a pool cannot sleep.
+        """
+        flags = _abi.MEMORY_POOL_FOR_GRAPHS if for_graphs else 0
+        flags |= _abi.MEMORY_POOL_CONTIGUOUS if contiguous else 0
         options = _abi.MemoryPoolOptions(
             name=checked_text(name, "name"),
-            flags=_abi.MEMORY_POOL_FOR_GRAPHS if for_graphs else 0,
+            flags=flags,
             bytes_reserved_max=checked_size(bytes_max, "bytes_max"),
             bytes_reserved_soft_max=checked_size(soft_bytes_max, "soft_bytes_max"),
         )

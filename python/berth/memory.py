@@ -165,6 +165,11 @@ class Block:
         self._pointer = 0
         self._allocator._runtime.live.discard((_KIND, pointer))
 
+    def _give_up(self) -> None:
+        """The memory belongs to somebody else from now on."""
+        self._allocator._runtime.live.discard((_KIND, self._pointer))
+        self._pointer = self._bytes = 0
+
     def __del__(self, alive=ALIVE):
         if alive and self._pointer and self._allocator._runtime.pointer:
             try:

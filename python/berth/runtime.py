@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import ctypes
 import json
+import socket as sockets
 import typing
 
 from berth import _abi
 from berth._handle import RuntimeHandle, checked_size, checked_text
 from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo
-from berth.device_memory import DeviceMemory
+from berth.device_memory import DeviceMemory, MappedRange
 from berth.memory import Allocator, Block, HostMemory, PinnedMemory
+from berth.sharing import MemoryConnection
 from berth.stream import Stream
 
 SEVERITIES = {0: "warning", 1: "error"}
@@ -32,6 +34,8 @@ class Runtime:
         read_environment: bool = True,
         virtual_memory: bool = True,
         on_pressure: typing.Callable[[int], bool] | None = None,
+        on_map: typing.Callable[[MappedRange], bool] | None = None,
+        on_unmap: typing.Callable[[MappedRange], None] | None = None,
         report: typing.Callable[[str, str], None] | None = None,
     ):
         """`driver`: `cuda`, `sim`, `auto`, or a path; empty: BERTH_DRIVER, or `cuda`.
@@ -39,8 +43,15 @@ class Runtime:
         `configuration`: `key=value,key=value`, over which BERTH_CONF is applied unless
         `read_environment` is false. `on_pressure(bytes_needed)` is called when device memory is
         short, and returns whether it freed anything. `report(severity, message)` gets problems that
-        no call could return. Both are called on any thread; their exceptions go to
-        `sys.unraisablehook`, and the memory counts as not freed.
+        no call could return.
+
+        `on_map(range)` is called when device memory has been mapped, before it is handed out, and
+        returns whether the program accepts it; otherwise it is unmapped, and the request raises
+        OutOfMemory. `on_unmap(range)` is called before memory is unmapped. A lock is held: they may
+        free blocks, and must not allocate.
+
+        All are called on any thread. Their exceptions go to `sys.unraisablehook`, and count as
+        False.
         """
         flags = 0 if virtual_memory else _abi.RUNTIME_NO_VIRTUAL_MEMORY
         flags |= 0 if read_environment else _abi.RUNTIME_IGNORE_ENVIRONMENT
@@ -51,6 +62,14 @@ class Runtime:
         )
         if on_pressure is not None:
             options.on_pressure = _abi.Pressure(lambda needed, _: bool(on_pressure(needed)))
+        if on_map is not None:
+            options.on_map = _abi.Map(
+                lambda range, _: bool(on_map(MappedRange._of(range.contents)))
+            )
+        if on_unmap is not None:
+            options.on_unmap = _abi.Unmap(
+                lambda range, _: on_unmap(MappedRange._of(range.contents))
+            )
         if report is not None:
             options.report = _abi.Report(
                 lambda severity, message, _: report(
@@ -59,7 +78,8 @@ class Runtime:
             )
         pointer = ctypes.c_void_p()
         _abi.library.berth_runtime_create(ctypes.byref(options), ctypes.byref(pointer))
-        self._set_up(RuntimeHandle(pointer, (options.on_pressure, options.report)))
+        callbacks = (options.on_pressure, options.on_map, options.on_unmap, options.report)
+        self._set_up(RuntimeHandle(pointer, callbacks))
 
     @classmethod
     def _borrow(cls, pointer: int) -> Runtime:
@@ -185,6 +205,13 @@ class Runtime:
         if not block.data:
             return None
         return block.data, block.bytes, Device.from_abi(block.device)
+
+    def connect_memory(self, socket: sockets.socket | int) -> MemoryConnection:
+        """A connection to another process, over which blocks of contiguous pools are shared.
+
+        Takes ownership of `socket`, a connected one of AF_UNIX and SOCK_SEQPACKET.
+        """
+        return MemoryConnection(self._handle, socket)
 
     def statistics(self) -> dict[str, typing.Any]:
         """All statistics at one moment, as docs/statistics.md describes them."""

@@ -4,6 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "berth/bytes.hpp"
+
+#include "base/format.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -28,6 +31,33 @@ ReportSink to_sink(berth_report_function report, void* user) {
   };
 }
 
+berth_mapped_range from_range(const MappedRange& range) {
+  return {.struct_size = sizeof(berth_mapped_range),
+          .data = range.data,
+          .bytes = range.bytes,
+          .piece_bytes = range.piece_bytes,
+          .device = range.device.ordinal(),
+          .is_alias = range.is_alias ? 1 : 0};
+}
+
+MappingCallback to_callback(berth_map_function on_map, void* user) {
+  if (on_map == nullptr) return nullptr;
+  return [=](const MappedRange& range) {
+    const berth_mapped_range given = from_range(range);
+    if (on_map(&given, user)) return;
+    throw OutOfMemory(format_text("{}: on_map has refused {} of memory", range.device.to_string(),
+                                  format_bytes(range.bytes)));
+  };
+}
+
+MappingCallback to_callback(berth_unmap_function on_unmap, void* user) {
+  if (on_unmap == nullptr) return nullptr;
+  return [=](const MappedRange& range) {
+    const berth_mapped_range given = from_range(range);
+    on_unmap(&given, user);
+  };
+}
+
 RuntimeOptions to_options(const berth_runtime_options& from) {
   check_flags(from.flags, BERTH_RUNTIME_NO_VIRTUAL_MEMORY | BERTH_RUNTIME_IGNORE_ENVIRONMENT,
               "options.flags");
@@ -46,6 +76,9 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
     device.on_pressure = [on_pressure = from.on_pressure, user = from.on_pressure_user](
                              std::size_t bytes_needed) { return on_pressure(bytes_needed, user); };
   }
+
+  device.on_map = to_callback(from.on_map, from.mapping_user);
+  device.on_unmap = to_callback(from.on_unmap, from.mapping_user);
 
   options.pinned_allocator.bytes_reserved_max = limit_unless_zero(from.pinned_bytes_reserved_max);
   set_unless_zero(options.pinned_allocator.segment_bytes, from.pinned_segment_bytes);

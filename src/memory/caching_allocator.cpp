@@ -14,6 +14,7 @@
 #include "base/arithmetic.hpp"
 #include "base/format.hpp"
 #include "memory/memory_errors.hpp"
+#include "memory/source/mapping_notices.hpp"
 
 namespace berth {
 namespace {
@@ -184,6 +185,7 @@ std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
 
 std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
   require_origin();
+  MappingNotices::require_outside("returning cached memory");
   std::size_t released = 0;
   std::uint64_t deferred_by = 0;
   {
@@ -238,11 +240,13 @@ bool CachingAllocator::is_asleep() const {
 
 std::size_t CachingAllocator::sleep(DeviceContext& context, SleepContent content) {
   require_origin();
+  MappingNotices::require_outside("sleep()");
   return reserve_.sleep(context, content);
 }
 
 void CachingAllocator::wake(DeviceContext& context) {
   require_origin();
+  MappingNotices::require_outside("wake()");
   if (reserve_.try_to_wake(context)) return;
   std::size_t bytes = 0;
   {

@@ -94,6 +94,11 @@ class CachingAllocator final : public StreamObserver {
     ThreadCache* const cache = heap_.my_cache();
     return cache != nullptr && cache->put(data, heap_.blocks_in_use());
   }
+  /// The same if `user` is the block's own stream.
+  bool try_cache_free(void* data, StreamRef user) {
+    ThreadCache* const cache = heap_.my_cache();
+    return cache != nullptr && cache->put(data, heap_.blocks_in_use(), key_of(user));
+  }
   void deallocate_slow(void* data) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);

@@ -16,6 +16,7 @@
 
 #include "memory/caching_allocator.hpp"
 #include "memory/memory_errors.hpp"
+#include "memory/source/mapping_notices.hpp"
 
 namespace berth {
 namespace {
@@ -54,6 +55,7 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
 };
 
 void* CachingAllocator::climb(Request& request) {
+  MappingNotices::require_outside("an allocation that needs more than cached memory");
   refuse_impossible(request);
   if (request.consolidates_first) {
     consolidate(request);

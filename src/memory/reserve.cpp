@@ -10,6 +10,7 @@
 #include "base/arithmetic.hpp"
 #include "memory/gauge.hpp"
 #include "memory/memory_errors.hpp"
+#include "memory/source/mapping_notices.hpp"
 #include "stream/capture.hpp"
 
 namespace berth {
@@ -320,6 +321,7 @@ Reserve::GrowAheadResult Reserve::grow_ahead(std::size_t bytes) {
 }
 
 void Reserve::grant_access(DeviceContext& user) {
+  MappingNotices::require_outside("enable_peer_access()");
   const MutexLock slow(heap_.slow_mutex);
   source_->grant_access(user);
 }

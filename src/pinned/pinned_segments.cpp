@@ -96,7 +96,7 @@ void PinnedSegments::bind(const Driver& driver, void* pages, std::size_t bytes) 
                             *options_.node));
 }
 
-bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
+bool PinnedSegments::free_segment(std::uintptr_t address, std::size_t) noexcept {
   std::map<std::uintptr_t, Segment>::node_type note;
   {
     // Beforehand, because another segment may get the address once the driver has the memory.

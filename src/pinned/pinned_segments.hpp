@@ -57,7 +57,7 @@ class PinnedSegments final : public WholeSegments {
     DeviceContext* context;  ///< the device that pinned it, and unpins it
   };
 
-  bool free_segment(std::uintptr_t address) noexcept override;
+  bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept override;
   /// Whether the pages of a segment are registered, so that devices access them at the same
   /// address.
   bool registers(const Driver& driver, std::size_t bytes);

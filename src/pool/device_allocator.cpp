@@ -28,6 +28,10 @@ void DeviceAllocator::deallocate(void* data) {
   memory_->deallocate(data);
 }
 
+void DeviceAllocator::deallocate(void* data, StreamRef user) {
+  memory_->deallocate(data, user);
+}
+
 void DeviceAllocator::record_stream(void* data, StreamRef stream) {
   memory_->record_stream(data, stream);
 }

@@ -43,6 +43,12 @@ class DeviceMemory final : public StreamObserver {
       return;
     deallocate_slow(data);
   }
+  void deallocate(void* data, StreamRef user) {
+    if (&user.context() == &context_ && own_.allocator().try_cache_free(data, user)) [[likely]]
+      return;
+    record_use(data, user);
+    deallocate(data);
+  }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);

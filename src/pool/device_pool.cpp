@@ -48,19 +48,22 @@ Source make_source(const DevicePool::Setup& setup, const MemoryPoolOptions& opti
                    std::size_t device_bytes, BlockHeap& heap) {
   DeviceContext& context = setup.context;
   const std::size_t segment_bytes = setup.device.segment_bytes;
-  if (!setup.device.virtual_memory || !supports_virtual_memory(context))
-    return {.segments = std::make_unique<DeviceSegments>(context, segment_bytes, device_bytes)};
+  const MappingNotices notices(context, setup.device);
+  if (!setup.device.virtual_memory || !supports_virtual_memory(context)) {
+    return {.segments =
+                std::make_unique<DeviceSegments>(context, segment_bytes, device_bytes, notices)};
+  }
   if (options.contiguous) {
-    auto segments = std::make_unique<MappedSegments>(context, segment_bytes, device_bytes);
+    auto segments = std::make_unique<MappedSegments>(context, segment_bytes, device_bytes, notices);
     const MappedSegments* const mapped = segments.get();
     return {.segments = std::move(segments), .mapped = mapped};
   }
   const auto keeping = options.for_graphs ? ArenaSegments::WindowRetention::kept
                                           : ArenaSegments::WindowRetention::bounded;
-  return {
-      .segments = std::make_unique<ArenaSegments>(
-          context, heap, granule_bytes(context, setup.device, device_bytes), device_bytes, keeping),
-      .is_contiguous = false};
+  return {.segments = std::make_unique<ArenaSegments>(
+              context, heap, granule_bytes(context, setup.device, device_bytes), device_bytes,
+              keeping, notices),
+          .is_contiguous = false};
 }
 
 CachingAllocator::Options allocator_options(const DevicePool::Setup& setup,

@@ -249,6 +249,45 @@ static void memory_pressure_asks_the_caller_first(void) {
   close_machine(&machine);
 }
 
+struct mappings {
+  size_t bytes_mapped;
+  size_t bytes_unmapped;
+  bool refuses;
+};
+
+static bool note_map(const berth_mapped_range* range, void* user) {
+  struct mappings* const mappings = user;
+  if (mappings->refuses) return false;
+  CHECK(range->struct_size == sizeof(*range) && range->data != NULL);
+  CHECK(range->device == 0 && range->is_alias == 0 && range->bytes % range->piece_bytes == 0);
+  mappings->bytes_mapped += range->bytes;
+  return true;
+}
+
+static void note_unmap(const berth_mapped_range* range, void* user) {
+  ((struct mappings*)user)->bytes_unmapped += range->bytes;
+}
+
+static void each_mapping_is_announced_and_withdrawn(void) {
+  enum { kBytes = 8 << 20 };
+  struct mappings mappings = {0, 0, false};
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.on_map = note_map;
+  options.on_unmap = note_unmap;
+  options.mapping_user = &mappings;
+  struct machine machine = open_machine(&options);
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine.memory, kBytes, machine.stream, &data));
+  CHECK(mappings.bytes_mapped == kBytes && mappings.bytes_unmapped == 0);
+  mappings.refuses = true;
+  void* more = NULL;
+  CHECK_FAILS(BERTH_OUT_OF_MEMORY, "on_map has refused 8.00 MiB",
+              berth_allocator_allocate(machine.memory, kBytes, machine.stream, &more));
+  CHECK_OK(berth_allocator_deallocate(machine.memory, data));
+  close_machine(&machine);
+  CHECK(mappings.bytes_mapped == kBytes && mappings.bytes_unmapped == kBytes);
+}
+
 void test_runtime(void) {
   version_is_the_projects();
   status_names_are_their_constants();
@@ -264,6 +303,7 @@ void test_runtime(void) {
   segments_come_whole_without_virtual_memory();
   leaked_block_is_reported_with_the_callers_own_pointer();
   memory_pressure_asks_the_caller_first();
+  each_mapping_is_announced_and_withdrawn();
   berth_runtime_destroy(NULL);
   berth_string_free(NULL);
 }

@@ -25,6 +25,15 @@ AT(berth_runtime_options, report, 104);
 AT(berth_runtime_options, report_user, 112);
 AT(berth_runtime_options, configuration, 120);
 AT(berth_runtime_options, host_bytes_reserved_max, 128);
+AT(berth_runtime_options, on_map, 136);
+AT(berth_runtime_options, on_unmap, 144);
+AT(berth_runtime_options, mapping_user, 152);
+
+AT(berth_mapped_range, data, 8);
+AT(berth_mapped_range, bytes, 16);
+AT(berth_mapped_range, piece_bytes, 24);
+AT(berth_mapped_range, device, 32);
+AT(berth_mapped_range, is_alias, 36);
 
 AT(berth_driver_info, name, 8);
 AT(berth_driver_info, problem, 16);

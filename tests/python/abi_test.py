@@ -23,10 +23,12 @@ STRUCTS = {
     "berth_event": _abi.Event,
     "berth_gauge": _abi.Gauge,
     "berth_runtime_options": _abi.RuntimeOptions,
+    "berth_mapped_range": _abi.MappedRange,
     "berth_driver_info": _abi.DriverInfo,
     "berth_device_info": _abi.DeviceInfo,
     "berth_memory_info": _abi.MemoryInfo,
     "berth_memory_block": _abi.MemoryBlock,
+    "berth_memory_properties": _abi.MemoryProperties,
     "berth_pinned_options": _abi.PinnedOptions,
     "berth_memory_pool_options": _abi.MemoryPoolOptions,
     "berth_memory_gauges": _abi.MemoryGauges,
@@ -42,6 +44,8 @@ VALUES = {
     "void": None,
     "berth_pressure_function": _abi.Pressure,
     "berth_report_function": _abi.Report,
+    "berth_map_function": _abi.Map,
+    "berth_unmap_function": _abi.Unmap,
     **STRUCTS,
 }
 

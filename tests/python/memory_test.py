@@ -167,5 +167,30 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(self.runtime.find(block.pointer)[1], 1000)
 
 
+class MappingTest(unittest.TestCase):
+    def test_each_mapping_is_announced_and_withdrawn(self):
+        mapped, unmapped = [], []
+        accepts = [True]
+
+        def on_map(given):
+            mapped.append(given)
+            return accepts[0]
+
+        runtime = berth.Runtime(on_map=on_map, on_unmap=unmapped.append)
+        memory = runtime.memory("cuda:0")
+        block = memory.allocate(8 * MIB)
+        self.assertEqual([given.bytes for given in mapped], [8 * MIB])
+        self.assertEqual(mapped[0].device, berth.Device("cuda:0"))
+        self.assertEqual(mapped[0].pointer, block.pointer)
+        self.assertFalse(mapped[0].is_alias)
+        accepts[0] = False
+        with self.assertRaisesRegex(berth.OutOfMemory, "on_map has refused"):
+            memory.allocate(8 * MIB)
+        block.free()
+        self.assertEqual(unmapped, [])
+        memory.trim()
+        self.assertEqual([given.bytes for given in unmapped], [8 * MIB])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -107,14 +107,14 @@ class DeviceMemoryResource {
   class Shared {
    public:
     Shared(Runtime& runtime, Device device)
-        : runtime_(runtime),
-          device_(runtime.devices().resolve(device)),
+        : device_(runtime.devices().resolve(device)),
+          context_(runtime.devices().context(device_)),
           memory_(runtime.memory(device_)),
-          ready_(runtime.devices().context(device_), {}) {}
+          ready_(context_, {}) {}
 
     void* allocate(CUstream_st* stream, std::size_t bytes, std::size_t alignment) {
       check(alignment);
-      return memory_.allocate_raw(bytes, runtime_.stream(device_, stream));
+      return memory_.allocate_raw(bytes, {context_, stream});
     }
     // A stream of ready_ contains only the waits behind which other streams' memory becomes
     // available.
@@ -128,16 +128,16 @@ class DeviceMemoryResource {
     }
     void deallocate(CUstream_st* stream, void* data) noexcept {
       if (data == nullptr) return;
-      const StreamRef user = runtime_.stream(device_, stream);
-      if (is_marked(data, user) || is_waited_for(user)) memory_.deallocate(data);
+      const StreamRef user(context_, stream);
+      if (!is_freed_behind(data, user) && is_waited_for(user)) memory_.deallocate(data);
     }
     void deallocate(void* data) noexcept { memory_.deallocate(data); }
     [[nodiscard]] Device device() const noexcept { return device_; }
 
    private:
-    bool is_marked(void* data, StreamRef user) noexcept {
+    bool is_freed_behind(void* data, StreamRef user) noexcept {
       try {
-        memory_.record_use(data, user);
+        memory_.deallocate(data, user);
         return true;
       } catch (const std::exception&) {
         return false;
@@ -159,8 +159,8 @@ class DeviceMemoryResource {
                             " B; accepted: a power of two up to " + std::to_string(kBlockBytes));
     }
 
-    Runtime& runtime_;
     const Device device_;
+    DeviceContext& context_;
     DeviceAllocator& memory_;
     StreamPool ready_;  ///< separate from the Runtime's pool, whose streams may have other work
   };

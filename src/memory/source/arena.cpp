@@ -35,8 +35,13 @@ namespace {
 
 }  // namespace
 
-Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes)
-    : context_(context), access_{access_by(context)}, bytes_(bytes), granule_bytes_(granule_bytes) {
+Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes,
+             const MappingNotices& notices)
+    : context_(context),
+      notices_(notices),
+      access_{access_by(context)},
+      bytes_(bytes),
+      granule_bytes_(granule_bytes) {
   BERTH_CHECK(bytes % granule_bytes == 0);
   handles_.resize(bytes / granule_bytes, 0);
   is_asleep_.resize(handles_.size());
@@ -56,18 +61,31 @@ Arena::~Arena() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
 }
 
-void Arena::grant_access(const CUmemAccessDesc& user) {
-  const ContextScope scope(context_);
+template <class IsIn, class Visit>
+void Arena::for_each_run(const IsIn& is_in, const Visit& visit) const {
   for (std::size_t first = 0; first < handles_.size();) {
-    std::size_t end = first;  // of adjacent granules, which get access by one call
-    while (end < handles_.size() && handles_[end] != 0) ++end;
-    if (end != first) {
-      context_.driver().mem_set_access(CUdeviceptr{address_ + first * granule_bytes_},
-                                       (end - first) * granule_bytes_, &user, std::size_t{1});
-    }
+    std::size_t end = first;
+    while (end < handles_.size() && is_in(end)) ++end;
+    if (end != first) visit(address_ + first * granule_bytes_, (end - first) * granule_bytes_);
     first = end + 1;
   }
+}
+
+void Arena::grant_access(const CUmemAccessDesc& user) {
+  const ContextScope scope(context_);
+  for_each_run([&](std::size_t granule) { return handles_[granule] != 0; },
+               [&](std::uintptr_t address, std::size_t bytes) {
+                 context_.driver().mem_set_access(CUdeviceptr{address}, bytes, &user,
+                                                  std::size_t{1});
+               });
   access_.push_back(user);
+}
+
+void Arena::withdraw_all() const noexcept {
+  for_each_run([&](std::size_t granule) { return handles_[granule] != 0 && !is_stuck_[granule]; },
+               [&](std::uintptr_t address, std::size_t bytes) {
+                 notices_.unmapping({address, bytes, granule_bytes_});
+               });
 }
 
 bool Arena::map_granule(std::size_t granule) {
@@ -118,6 +136,7 @@ bool Arena::map(std::uintptr_t address, std::size_t bytes) {
   try {
     const bool mapped = map_granules(first, end);
     if (!mapped) undo();
+    if (mapped) notices_.mapped({address, bytes, granule_bytes_});
     return mapped;
   } catch (...) {
     undo();
@@ -140,6 +159,7 @@ void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
   BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
   BERTH_CHECK(bytes % granule_bytes_ == 0);
   const ContextScope scope(context_, std::nothrow);
+  notices_.unmapping({address, bytes, granule_bytes_});
   const std::size_t first = granule_at(address);
   for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
     BERTH_CHECK(handles_[granule] != 0);
@@ -149,6 +169,7 @@ void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
 
 std::size_t Arena::sleep() noexcept {
   const ContextScope scope(context_, std::nothrow);
+  withdraw_all();
   const bool remembers = asleep_count_ > 0;
   std::size_t released = 0;
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
@@ -196,6 +217,7 @@ bool Arena::wake() {
 
 void Arena::unmap_all() noexcept {
   const ContextScope scope(context_, std::nothrow);
+  withdraw_all();
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
     if (handles_[granule] != 0) unmap_granule(granule);
   }

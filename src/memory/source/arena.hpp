@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/device_context.hpp"
+#include "memory/source/mapping_notices.hpp"
 
 namespace berth {
 
@@ -21,7 +22,8 @@ class Arena {
   /// Reserves address space; `bytes` and `granule_bytes` are multiples of the device's minimum
   /// granule.
   /// Errors  DriverError.
-  Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes);
+  Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes,
+        const MappingNotices& notices = {});
   /// Unmaps the remaining granules.
   ~Arena();
   Arena(const Arena&) = delete;
@@ -38,6 +40,8 @@ class Arena {
   [[nodiscard]] CUmemGenericAllocationHandle handle(std::size_t granule) const {
     return handles_[granule];
   }
+  /// Those of the arena, for other mappings of its memory.
+  [[nodiscard]] const MappingNotices& notices() const { return notices_; }
   /// The access that mappings allow: read and write, by the device and those granted access.
   [[nodiscard]] std::span<const CUmemAccessDesc> access() const { return access_; }
   /// Allows another device the same access to present and future mappings.
@@ -46,7 +50,7 @@ class Arena {
 
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
   /// device. False if the driver has no memory left. On failure nothing is mapped or leaked.
-  /// Errors  DriverError.
+  /// Errors  DriverError. Those of the notices.
   bool map(std::uintptr_t address, std::size_t bytes);
   /// Unmaps a range of mapped granules and returns their memory. The device must be done with it.
   void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
@@ -59,7 +63,8 @@ class Arena {
   /// The next sleep() keeps the memory of `granule`, which is mapped elsewhere.
   void hold(std::size_t granule) noexcept { is_held_[granule] = true; }
   /// Backs the same granules with new memory. False if the driver has no memory left; the arena is
-  /// still asleep then. Errors DriverError: likewise.
+  /// still asleep then.
+  /// Errors  DriverError, those of the notices: likewise.
   bool wake();
 
  private:
@@ -67,11 +72,17 @@ class Arena {
   bool map_granule(std::size_t granule);
   bool map_granules(std::size_t first, std::size_t end);
   void unmap_granule(std::size_t granule) noexcept;
+  /// Says of all granules that are in use that they are about to be unmapped.
+  void withdraw_all() const noexcept;
+  /// Calls visit(address, bytes) for granules side by side for which is_in(granule) is true.
+  template <class IsIn, class Visit>
+  void for_each_run(const IsIn& is_in, const Visit& visit) const;
   [[nodiscard]] std::size_t granule_at(std::uintptr_t address) const {
     return (address - address_) / granule_bytes_;
   }
 
   DeviceContext& context_;
+  const MappingNotices notices_;
   std::vector<CUmemAccessDesc> access_;
   const std::size_t bytes_;
   const std::size_t granule_bytes_;

@@ -115,10 +115,11 @@ bool ArenaSegments::is_cheaper(const Stitch& stitch, const Candidate& plain) con
 }
 
 ArenaSegments::ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_t granule_bytes,
-                             std::size_t device_bytes, WindowRetention retention)
+                             std::size_t device_bytes, WindowRetention retention,
+                             const MappingNotices& notices)
     : device_bytes_(device_bytes),
       retention_(retention),
-      arena_(context, align_up(device_bytes, granule_bytes), granule_bytes),
+      arena_(context, align_up(device_bytes, granule_bytes), granule_bytes, notices),
       windows_(context, arena_, kMappingsPerGranule * granules_of(arena_.bytes())),
       stitcher_(granule_bytes) {
   heap.set_granule_bytes(granule_bytes);

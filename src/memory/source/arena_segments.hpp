@@ -34,7 +34,8 @@ class ArenaSegments final : public SegmentSource {
   /// Adds the arena's range to `heap`. `device_bytes` is the memory that the device has in all.
   /// Errors  DriverError.
   ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_t granule_bytes,
-                std::size_t device_bytes, WindowRetention retention = WindowRetention::bounded);
+                std::size_t device_bytes, WindowRetention retention = WindowRetention::bounded,
+                const MappingNotices& notices = {});
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return device_bytes_; }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return arena_.contains(address); }

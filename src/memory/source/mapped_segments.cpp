@@ -15,10 +15,11 @@
 namespace berth {
 
 MappedSegments::MappedSegments(DeviceContext& context, std::size_t segment_bytes,
-                               std::size_t device_bytes)
+                               std::size_t device_bytes, const MappingNotices& notices)
     : WholeSegments(segment_bytes, minimum_granule_bytes(context, shareable_properties(context)),
                     device_bytes),
       context_(context),
+      notices_(notices),
       properties_(shareable_properties(context)),
       access_{access_by(context)} {}
 
@@ -29,14 +30,24 @@ bool MappedSegments::obtain(Growth& growth) {
   CUmemGenericAllocationHandle handle = 0;
   const CUresult created = driver.try_mem_create(&handle, growth.bytes, &properties_, 0ULL);
   if (!driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY)) return false;
+  bool mapped = false;
   try {
-    if (map(growth, handle)) return true;
+    mapped = map(growth, handle);
   } catch (...) {
     driver.mem_release_or_report(handle);
     throw;
   }
-  driver.mem_release_or_report(handle);
-  return false;
+  if (!mapped) {
+    driver.mem_release_or_report(handle);
+    return false;
+  }
+  try {
+    notices_.mapped({growth.address, growth.bytes, growth.bytes});
+  } catch (...) {
+    unmap(growth.address);
+    throw;
+  }
+  return true;
 }
 
 bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
@@ -53,7 +64,14 @@ bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
   return true;
 }
 
-bool MappedSegments::free_segment(std::uintptr_t address) noexcept {
+bool MappedSegments::free_segment(std::uintptr_t address, std::size_t bytes) noexcept {
+  notices_.unmapping({address, bytes, bytes});
+  if (unmap(address)) return true;
+  notices_.mapped_still({address, bytes, bytes});
+  return false;
+}
+
+bool MappedSegments::unmap(std::uintptr_t address) noexcept {
   const MutexLock lock(mutex_);
   const auto segment = segments_.find(address);
   BERTH_CHECK(segment != segments_.end());

@@ -83,12 +83,16 @@ std::size_t WholeSegments::sleep(const std::set<std::uintptr_t>&) {
 }
 
 void WholeSegments::give_back_all(const BlockHeap& heap) noexcept {
-  for (const auto& [address, first] : heap.segments()) free_segment(address);
+  for (const auto& [address, first] : heap.segments()) {
+    std::size_t bytes = 0;
+    for (const Block* block = first; block != nullptr; block = block->next) bytes += block->bytes;
+    free_segment(address, bytes);
+  }
 }
 
 DeviceSegments::DeviceSegments(DeviceContext& context, std::size_t segment_bytes,
-                               std::size_t device_bytes)
-    : WholeSegments(segment_bytes, 2_MiB, device_bytes), context_(context) {}
+                               std::size_t device_bytes, const MappingNotices& notices)
+    : WholeSegments(segment_bytes, 2_MiB, device_bytes), context_(context), notices_(notices) {}
 
 bool DeviceSegments::obtain(Growth& growth) {
   const ContextScope scope(context_);
@@ -97,14 +101,25 @@ bool DeviceSegments::obtain(Growth& growth) {
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
   growth.address = static_cast<std::uintptr_t>(address);
-  return context_.driver().succeeded(DriverCall::mem_alloc, result, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!context_.driver().succeeded(DriverCall::mem_alloc, result, CUDA_ERROR_OUT_OF_MEMORY))
+    return false;
+  try {
+    notices_.mapped({growth.address, growth.bytes, growth.bytes});
+  } catch (...) {
+    context_.driver().mem_free_or_report(address);
+    throw;
+  }
+  return true;
 }
 
-bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {
+bool DeviceSegments::free_segment(std::uintptr_t address, std::size_t bytes) noexcept {
   const ContextScope scope(context_, std::nothrow);
   const RelaxedCapture relaxed(context_.driver());
   make_host_progress(context_);
-  return context_.driver().mem_free_or_report(CUdeviceptr{address});
+  notices_.unmapping({address, bytes, bytes});
+  if (context_.driver().mem_free_or_report(CUdeviceptr{address})) return true;
+  notices_.mapped_still({address, bytes, bytes});
+  return false;
 }
 
 }  // namespace berth

@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.hpp"
 #include "device/device_context.hpp"
+#include "memory/source/mapping_notices.hpp"
 #include "memory/source/segment_source.hpp"
 
 namespace berth {
@@ -36,11 +37,13 @@ class WholeSegments : public SegmentSource {
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
   bool give_back_growth(const Growth& growth) noexcept override {
-    return free_segment(growth.address);
+    return free_segment(growth.address, growth.bytes);
   }
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
-  bool give_back(const Range& range) noexcept override { return free_segment(range.held->address); }
+  bool give_back(const Range& range) noexcept override {
+    return free_segment(range.held->address, range.held->bytes);
+  }
   void finish_return(BlockHeap& heap, Range&& range) override;
   void cancel_return(BlockHeap& heap, Range&& range) override;
   void require_sleep() const override;
@@ -55,7 +58,7 @@ class WholeSegments : public SegmentSource {
   static std::vector<Range> hold(BlockHeap& heap, std::span<Block* const> whole, std::size_t bytes);
 
  private:
-  virtual bool free_segment(std::uintptr_t address) noexcept = 0;
+  virtual bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept = 0;
 
   const std::size_t segment_bytes_;
   const std::size_t rounding_bytes_;
@@ -66,13 +69,16 @@ class WholeSegments : public SegmentSource {
 /// Threads  As WholeSegments.
 class DeviceSegments final : public WholeSegments {
  public:
-  DeviceSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes);
+  DeviceSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes,
+                 const MappingNotices& notices = {});
+  /// Errors  Also those of the notices.
   bool obtain(Growth& growth) override;
 
  private:
-  bool free_segment(std::uintptr_t address) noexcept override;
+  bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept override;
 
   DeviceContext& context_;
+  const MappingNotices notices_;
 };
 
 }  // namespace berth

@@ -184,6 +184,12 @@ bool Windows::map_slots(Number window, bool& gone) {
       driver.try_mem_set_access(CUdeviceptr{address_of(first)}, size * granule_bytes,
                                 arena_.access().data(), arena_.access().size());
   if (result != CUDA_SUCCESS) return fail(DriverCall::mem_set_access, result);
+  try {
+    arena_.notices().mapped(range_of(window));
+  } catch (...) {
+    gone = unmap_slots(first, end);
+    throw;
+  }
   return true;
 }
 
@@ -221,6 +227,7 @@ void Windows::forget(Number window, bool gone) noexcept {
 
 void Windows::drop(Number window) noexcept {
   const ContextScope scope(context_, std::nothrow);
+  if (!asleep_) arena_.notices().unmapping(range_of(window));
   const Window& it = windows_[window];
   const bool gone = unmap_slots(it.first, it.first + it.size);
   forget(window, gone);
@@ -251,6 +258,7 @@ void Windows::sleep() noexcept {
 /// Unmaps the windows that are older than `end_window`. Memory that any window still shows is held.
 void Windows::put_to_sleep(Number end_window) noexcept {
   for (Number window = oldest_; window != end_window; window = windows_[window].newer) {
+    arena_.notices().unmapping(range_of(window));
     unmap_slots(windows_[window].first, windows_[window].first + windows_[window].size);
   }
   for (Number window = oldest_; window != kNone; window = windows_[window].newer) {

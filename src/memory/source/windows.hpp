@@ -38,7 +38,7 @@ class Windows {
   [[nodiscard]] std::optional<std::uintptr_t> find(const GranuleSequence& granules);
   /// Maps them, with the arena's access. nullopt if the driver has no memory for that,
   /// or there is no address space. On failure nothing is mapped.
-  /// Errors  DriverError.
+  /// Errors  DriverError. Those of the arena's notices.
   std::optional<std::uintptr_t> map(const GranuleSequence& granules);
   /// Unmaps all windows that show any of the granules from `first` to before `end`. The device must
   /// be done with these.
@@ -152,6 +152,10 @@ class Windows {
   void unlink_slot(Number slot) noexcept;
   bool map_slots(Number window, bool& gone);
   bool unmap_slots(Number first, Number end) noexcept;
+  [[nodiscard]] MappingNotices::Range range_of(Number window) const {
+    return {address_of(windows_[window].first), windows_[window].size * arena_.granule_bytes(),
+            arena_.granule_bytes(), true};
+  }
   void put_to_sleep(Number end_window) noexcept;
   void forget(Number window, bool gone) noexcept;
   void drop(Number window) noexcept;

@@ -14,12 +14,13 @@ void* ThreadCache::take_slow(std::size_t bytes, StreamKey stream) {
   return take_last(bytes);
 }
 
-bool ThreadCache::put_slow(void* data, const PointerMap& blocks) {
+bool ThreadCache::put_slow(void* data, const PointerMap& blocks, StreamKey user) {
   push_last();
   Block* const block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
   if (block == nullptr || !is_simple(*block, data) || should_flush()) return false;
   const Place place = place_of(*block);
   if (place.stack == nullptr) return false;
+  if (user != kAnyStream && front_of(user) != place.front) return false;
   mark_cached(*block);
   place.front->push(*place.stack, *block);
   return true;
@@ -31,8 +32,8 @@ void* ThreadCache::take_slow_and_leave(std::size_t bytes, StreamKey stream) {
   return data;
 }
 
-bool ThreadCache::put_slow_and_leave(void* data, const PointerMap& blocks) {
-  const bool keep = put_slow(data, blocks);
+bool ThreadCache::put_slow_and_leave(void* data, const PointerMap& blocks, StreamKey user) {
+  const bool keep = put_slow(data, blocks, user);
   lock_.leave();
   return keep;
 }

@@ -29,6 +29,8 @@ namespace berth {
 using StreamKey = std::uintptr_t;
 /// The route of memory that no stream orders.
 inline constexpr StreamKey kNoStream = ~StreamKey{0};
+/// No stream in particular.
+inline constexpr StreamKey kAnyStream = ~StreamKey{1};
 
 /// Threads  Its owner thread. Others with ExclusiveAccess, where a function says so.
 class ThreadCache {
@@ -50,13 +52,15 @@ class ThreadCache {
   }
   /// By the owner thread. Frees a block that only its own stream uses, usually the block allocated
   /// last. False, and nothing is changed, if other streams use it, if it has no place here, if the
-  /// cache should be flushed, or if `data` is not in `blocks`, which other threads may change.
-  bool put(void* data, const PointerMap& blocks) {
+  /// cache should be flushed, if `data` is not in `blocks`, which other threads may change, or if a
+  /// `user` is given that is not known to be the block's own stream.
+  bool put(void* data, const PointerMap& blocks, StreamKey user = kAnyStream) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
-    const bool is_last = data == last_.data && is_last_unchanged(*last_.block);
+    const bool is_last = data == last_.data && (user == kAnyStream || user == last_.stream) &&
+                         is_last_unchanged(*last_.block);
     if (!is_last || should_flush()) [[unlikely]]
-      return put_slow_and_leave(data, blocks);
+      return put_slow_and_leave(data, blocks, user);
     mark_cached(*last_.block);
     is_last_cached_ = true;
     lock_.leave();
@@ -139,7 +143,7 @@ class ThreadCache {
 
   static constexpr int kRouteBits = 5;
   static constexpr std::size_t kRoutes = std::size_t{1} << kRouteBits;
-  static constexpr StreamKey kNoRoute = ~StreamKey{1};
+  static constexpr StreamKey kNoRoute = kAnyStream;
   static constexpr std::uint64_t kFlushBlocksMax = 4096;
   static constexpr std::uint64_t kManyBlocks = 64;
   static constexpr std::uint64_t kBatchBlocks = 64;
@@ -216,9 +220,9 @@ class ThreadCache {
 
   // After try_enter(). Not inline, and in tail position, so that the fast path saves no registers.
   void* take_slow_and_leave(std::size_t bytes, StreamKey stream);
-  bool put_slow_and_leave(void* data, const PointerMap& blocks);
+  bool put_slow_and_leave(void* data, const PointerMap& blocks, StreamKey user);
   void* take_slow(std::size_t bytes, StreamKey stream);
-  bool put_slow(void* data, const PointerMap& blocks);
+  bool put_slow(void* data, const PointerMap& blocks, StreamKey user);
 
   void forget_routes(OwnerId owner);
 

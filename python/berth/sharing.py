@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Device memory shared with another process, over a local socket."""
+
+from __future__ import annotations
+
+import collections.abc
+import ctypes
+import socket as sockets
+import typing
+
+from berth import _abi, errors
+from berth._handle import ALIVE, RuntimeHandle, checked_size
+from berth.device import Device
+from berth.device_memory import Pool
+from berth.memory import Block
+
+_CONNECTION = "memory connection"
+_BLOCK = "shared block"
+
+
+def _milliseconds(seconds: float) -> int:
+    return checked_size(round(seconds * 1000), "timeout")
+
+
+class SharedBlock:
+    """A block that another process has shared, mapped into this process.
+
+    It is returned to the other process when nothing refers to it, or by `free()`, which waits for
+    all work of the device. Work of the two processes is not ordered.
+    """
+
+    def __init__(self, runtime: RuntimeHandle, handle: ctypes.c_void_p):
+        self._runtime = runtime
+        self._handle = handle
+        data, size, device = ctypes.c_void_p(), ctypes.c_size_t(), _abi.Device()
+        _abi.library.berth_shared_block_get(
+            handle, ctypes.byref(data), ctypes.byref(size), ctypes.byref(device)
+        )
+        self._pointer = data.value or 0
+        #: The size as the other process requested it.
+        self.bytes = size.value
+        #: The device as this process numbers it.
+        self.device = Device.from_abi(device)
+        runtime.live.add((_BLOCK, handle.value or 0))
+
+    @property
+    def pointer(self) -> int:
+        """The address in this process; 0 after `free()`."""
+        return self._pointer
+
+    def free(self) -> None:
+        """Returns the block now. Repeated: no effect."""
+        if not self._pointer:
+            return
+        self._pointer = 0
+        _abi.library.berth_shared_block_return(self._handle)
+        self._runtime.live.discard((_BLOCK, self._handle.value or 0))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, typing.Any]:
+        """Version 3, as bytes. The consumer takes care of the order."""
+        if not self._pointer:
+            raise errors.InvalidArgument("the block was freed")
+        return {
+            "shape": (self.bytes,),
+            "typestr": "|u1",
+            "data": (self._pointer, False),
+            "strides": None,
+            "version": 3,
+        }
+
+    def __len__(self) -> int:
+        return self.bytes
+
+    def __repr__(self) -> str:
+        return f"<berth.SharedBlock of {self.bytes} bytes at {self._pointer:#x}, {self.device}>"
+
+    def __del__(self, alive=ALIVE):
+        if alive and getattr(self, "_pointer", 0) and self._runtime.pointer:
+            self.free()
+
+
+class MemoryConnection:
+    """A connection over which two processes share blocks of contiguous pools, in both directions.
+
+    It keeps each block that it has shared until the other process has returned it, or has ended.
+    `Runtime.connect_memory()` makes one. Safe from any thread.
+    """
+
+    def __init__(self, runtime: RuntimeHandle, socket: sockets.socket | int):
+        """Takes ownership of `socket`, which is of AF_UNIX and SOCK_SEQPACKET, and connected."""
+        number = socket if isinstance(socket, int) else socket.fileno()
+        self._runtime = runtime
+        self._handle = ctypes.c_void_p()
+        _abi.library.berth_memory_connection_open(
+            runtime.get(), number, ctypes.byref(self._handle)
+        )
+        if not isinstance(socket, int):
+            socket.detach()
+        runtime.live.add((_CONNECTION, self._handle.value or 0))
+
+    def share(
+        self,
+        pool: Pool,
+        blocks: Block | collections.abc.Iterable[Block],
+        timeout: float = 10.0,
+    ) -> None:
+        """Shares blocks of `pool`, which belong to the connection from then on, and are empty.
+
+        Waits up to `timeout` seconds while the queue of the other process is full. If it raises,
+        blocks that are not empty have not been shared.
+        """
+        given = [blocks] if isinstance(blocks, Block) else list(blocks)
+        for block in given:
+            if not block.pointer:
+                raise errors.InvalidArgument("an empty block cannot be shared")
+            if block._exports:
+                raise errors.InvalidArgument("a block that is exported cannot be shared")
+        if len({block.pointer for block in given}) < len(given):
+            raise errors.InvalidArgument("a block is named twice")
+        addresses = (ctypes.c_void_p * len(given))(*(block.pointer for block in given))
+        shared = ctypes.c_size_t()
+        try:
+            _abi.library.berth_memory_connection_share(
+                self._open(),
+                pool._open(),
+                addresses,
+                len(given),
+                _milliseconds(timeout),
+                ctypes.byref(shared),
+            )
+        finally:
+            for block in given[: shared.value]:
+                block._give_up()
+
+    def receive(self, timeout: float = 0.0) -> SharedBlock | None:
+        """The next block that the other process has shared, in its order.
+
+        Waits up to `timeout` seconds for one. None: the timeout, or the connection has ended.
+        """
+        block = ctypes.c_void_p()
+        _abi.library.berth_memory_connection_receive(
+            self._open(), _milliseconds(timeout), ctypes.byref(block)
+        )
+        return SharedBlock(self._runtime, block) if block else None
+
+    def reclaim(self) -> int:
+        """Frees the blocks that the other process has returned, and all if it has ended."""
+        freed = ctypes.c_size_t()
+        _abi.library.berth_memory_connection_reclaim(self._open(), ctypes.byref(freed))
+        return freed.value
+
+    @property
+    def blocks_shared(self) -> int:
+        """Blocks that were shared and not freed."""
+        blocks = ctypes.c_size_t()
+        _abi.library.berth_memory_connection_get_blocks_shared(self._open(), ctypes.byref(blocks))
+        return blocks.value
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the other process has its end open, as far as calls have noticed."""
+        is_open = ctypes.c_bool()
+        _abi.library.berth_memory_connection_is_open(self._open(), ctypes.byref(is_open))
+        return is_open.value
+
+    def close(self) -> None:
+        """Closes it, and frees the blocks that were not returned. Repeated: no effect.
+
+        Blocks that the other process has shared stay valid.
+        """
+        if not self._handle:
+            return
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        if self._runtime.pointer:
+            _abi.library.berth_memory_connection_close(handle)
+        self._runtime.live.discard((_CONNECTION, handle.value or 0))
+
+    def _open(self) -> ctypes.c_void_p:
+        self._runtime.get()
+        if not self._handle:
+            raise errors.InvalidArgument("the connection is closed")
+        return self._handle
+
+    def __enter__(self) -> MemoryConnection:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def __del__(self, alive=ALIVE):
+        if alive and getattr(self, "_handle", None):
+            self.close()

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/source/mapping_notices.hpp"
+
+#include <exception>
+
+#include "berth/error.hpp"
+
+#include "base/format.hpp"
+
+namespace berth {
+namespace {
+
+thread_local bool is_in_callback = false;
+
+struct InCallback {
+  InCallback() { is_in_callback = true; }
+  ~InCallback() { is_in_callback = false; }
+  InCallback(const InCallback&) = delete;
+  InCallback& operator=(const InCallback&) = delete;
+};
+
+}  // namespace
+
+void MappingNotices::require_outside(const char* function) {
+  if (!is_in_callback) [[likely]]
+    return;
+  throw InvalidArgument(
+      format_text("{} is called by on_map or on_unmap; accepted there: frees, and functions that "
+                  "only read",
+                  function));
+}
+
+void MappingNotices::call(const MappingCallback& callback, const Range& range) const {
+  const ContextScope scope(*context_);
+  const InCallback in_callback;
+  callback({.data = reinterpret_cast<void*>(range.address),
+            .bytes = range.bytes,
+            .piece_bytes = range.piece_bytes,
+            .device = context_->device(),
+            .is_alias = range.is_alias});
+}
+
+void MappingNotices::call_or_report(const MappingCallback& callback, const Range& range,
+                                    const char* name) const noexcept {
+  try {
+    call(callback, range);
+  } catch (const std::exception& error) {
+    context_->driver().report(Severity::error, name, " has failed", error);
+  } catch (...) {
+    context_->driver().report(Severity::error, [&] {
+      return format_text("{} has failed: it threw no std::exception", name);
+    });
+  }
+}
+
+}  // namespace berth

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells the program which device memory is mapped: DeviceAllocatorOptions::on_map and on_unmap. The
+// sources of memory call it, each at the two places where a range of addresses becomes usable, and
+// where it is about to be no more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "berth/device_allocator.hpp"
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+/// A value without callbacks by default. The options must outlive it.
+/// Threads  Safe from any thread. The callbacks are called under the locks of the caller.
+class MappingNotices {
+ public:
+  struct Range {
+    std::uintptr_t address;
+    std::size_t bytes;
+    std::size_t piece_bytes;
+    bool is_alias = false;
+  };
+
+  MappingNotices() = default;
+  MappingNotices(DeviceContext& context, const DeviceAllocatorOptions& options)
+      : context_(&context),
+        on_map_(options.on_map ? &options.on_map : nullptr),
+        on_unmap_(options.on_unmap ? &options.on_unmap : nullptr) {}
+
+  /// The range is usable from now on.
+  /// Errors  Those of on_map: the range is not known to the program then.
+  void mapped(const Range& range) const {
+    if (on_map_ != nullptr) call(*on_map_, range);
+  }
+  /// The same for a range that the driver has refused to unmap, after unmapping(). What on_map
+  /// throws is reported.
+  void mapped_still(const Range& range) const noexcept {
+    if (on_map_ != nullptr) call_or_report(*on_map_, range, "on_map");
+  }
+  /// The range is about to be unmapped. What on_unmap throws is reported.
+  void unmapping(const Range& range) const noexcept {
+    if (on_unmap_ != nullptr) call_or_report(*on_unmap_, range, "on_unmap");
+  }
+
+  /// Errors  InvalidArgument: the calling thread is in one of the callbacks, whose caller may hold
+  ///         the lock that `function` needs.
+  static void require_outside(const char* function);
+
+ private:
+  void call(const MappingCallback& callback, const Range& range) const;
+  void call_or_report(const MappingCallback& callback, const Range& range,
+                      const char* name) const noexcept;
+
+  DeviceContext* context_ = nullptr;
+  const MappingCallback* on_map_ = nullptr;
+  const MappingCallback* on_unmap_ = nullptr;
+};
+
+}  // namespace berth

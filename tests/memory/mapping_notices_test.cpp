@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// on_map and on_unmap: each mapped byte is announced once, and withdrawn before its unmap.
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/device_registry.hpp"
+#include "berth/event_pool.hpp"
+#include "berth/stream.hpp"
+
+#include "driver/driver.hpp"
+#include "driver/nvml.hpp"
+#include "memory/mapping_watch.hpp"
+#include "model/random.hpp"
+#include "sim/simulator.hpp"
+#include "support/allocator_checks.hpp"
+#include "support/errors.hpp"
+#include "support/reports.hpp"
+
+namespace mapping_notices_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config device_of(std::size_t bytes) {
+  sim::Config config;
+  config.memory = {bytes};
+  return config;
+}
+
+struct WatchedMemory {
+  explicit WatchedMemory(bool virtual_memory = true, std::size_t device_bytes = 128_MiB)
+      : simulator(device_of(device_bytes)) {
+    memory.emplace(context, events, watch.options(virtual_memory));
+  }
+  /// The allocator ends; then nothing is announced.
+  ~WatchedMemory() {
+    memory.reset();
+    CHECK(watch.nothing_announced());
+  }
+
+  Reports reports;
+  sim::Simulator simulator;
+  MappingWatch watch;
+  Driver driver{watch.source(), reports.sink()};
+  Nvml nvml{watch.source()};
+  DeviceRegistry registry{driver, nvml};
+  DeviceContext& context = registry.context(Device::cuda(0));
+  EventPool events{context};
+  Stream stream{context, {}};
+  std::optional<DeviceAllocator> memory;
+};
+
+}  // namespace
+
+TEST_CASE("growth is announced before its blocks are handed out, and a trim withdraws it") {
+  for (const bool virtual_memory : {true, false}) {
+    CAPTURE(virtual_memory);
+    WatchedMemory test(virtual_memory);
+    Allocation block = test.memory->allocate(5_MiB, test.stream);
+    CHECK(test.watch.is_announced(block.data()));
+    CHECK(test.watch.bytes_announced() == test.memory->counters().bytes_reserved.current);
+    CHECK(test.watch.maps() == 1);
+    block.reset();
+    CHECK(test.watch.unmaps() == 0);
+    test.memory->trim();
+    CHECK(test.watch.nothing_announced());
+    test.watch.check();
+  }
+}
+
+TEST_CASE("a contiguous pool withdraws the ranges that it announced") {
+  WatchedMemory test;
+  std::vector<MappedRange> announced;
+  test.watch.in_callback = [&](const MappedRange& range) { announced.push_back(range); };
+  MemoryPool pool = test.memory->create_pool({.name = "shared", .contiguous = true});
+  Allocation small = pool.allocate(1_MiB, test.stream);
+  Allocation large = pool.allocate(30_MiB, test.stream);
+  REQUIRE(announced.size() == 2);
+  for (const MappedRange& range : announced) CHECK(range.piece_bytes == range.bytes);
+  CHECK(announced[1].data == large.data());
+  large.reset();
+  pool.trim();
+  REQUIRE(announced.size() == 3);
+  CHECK(announced[2].data == announced[1].data);
+  CHECK(announced[2].bytes == announced[1].bytes);
+  test.watch.in_callback = [](const MappedRange&) {};
+}
+
+TEST_CASE("sleep withdraws all memory of a pool, and wake announces it at the same addresses") {
+  WatchedMemory test;
+  MemoryPool pool = test.memory->create_pool({.name = "sleeper"});
+  const Allocation block = pool.allocate(20_MiB, test.stream);
+  const std::size_t bytes = test.watch.bytes_announced();
+  pool.sleep();
+  CHECK(test.watch.nothing_announced());
+  CHECK(test.watch.bytes_mapped() == 0);
+  pool.wake();
+  CHECK(test.watch.is_announced(block.data()));
+  CHECK(test.watch.bytes_announced() == bytes);
+  pool.sleep();  // and ends asleep
+}
+
+TEST_CASE("joined memory is announced a second time, as an alias") {
+  WatchedMemory test(true, 64_MiB);
+  std::vector<Allocation> row;
+  while (auto block = test.memory->try_allocate(2_MiB, test.stream))
+    row.push_back(std::move(block).value());
+  for (std::size_t index = 0; index < row.size(); index += 2) row[index].reset();
+  const std::size_t before = test.watch.bytes_announced();
+  Allocation joined = test.memory->allocate(6_MiB, test.stream);
+  CHECK(test.watch.aliases() == 1);
+  CHECK(test.watch.bytes_announced() == before + 6_MiB);
+  CHECK(test.watch.is_announced(joined.data()));
+  test.watch.check();
+  joined.reset();
+  row.clear();
+  test.memory->trim();
+  CHECK(test.watch.nothing_announced());
+}
+
+TEST_CASE("what on_map throws passes through the call, which changes nothing") {
+  for (const bool virtual_memory : {true, false}) {
+    CAPTURE(virtual_memory);
+    WatchedMemory test(virtual_memory);
+    bool refuses = true;
+    test.watch.refuses_range = [&] { return refuses; };
+    CHECK_THROWS_AS(test.memory->allocate(5_MiB, test.stream).reset(), MappingWatch::Refused);
+    CHECK(test.watch.bytes_mapped() == 0);
+    CHECK(test.memory->counters().bytes_reserved.current == 0);
+    const auto refused = test.memory->try_allocate(5_MiB, test.stream);
+    REQUIRE_FALSE(refused);
+    MemoryPool contiguous = test.memory->create_pool({.name = "shared", .contiguous = true});
+    CHECK_THROWS_AS(contiguous.allocate(5_MiB, test.stream).reset(), MappingWatch::Refused);
+    CHECK(test.watch.bytes_mapped() == 0);
+    refuses = false;
+    const Allocation served = test.memory->allocate(5_MiB, test.stream);
+    CHECK(test.watch.is_announced(served.data()));
+    check_whole(*test.memory);
+  }
+}
+
+TEST_CASE("a pool that on_map does not let wake is still asleep") {
+  WatchedMemory test;
+  MemoryPool pool = test.memory->create_pool({.name = "sleeper"});
+  Allocation first = pool.allocate(6_MiB, test.stream);
+  const Allocation second = pool.allocate(6_MiB, test.stream);
+  first.reset();
+  pool.sleep();
+  bool refuses = true;
+  test.watch.refuses_range = [&] { return refuses; };
+  CHECK_THROWS_AS(pool.wake(), MappingWatch::Refused);
+  CHECK(pool.is_asleep());
+  CHECK(test.watch.bytes_mapped() == 0);
+  refuses = false;
+  pool.wake();
+  CHECK(test.watch.is_announced(second.data()));
+}
+
+TEST_CASE("what on_unmap throws is reported, and the memory goes") {
+  WatchedMemory test;
+  test.memory->allocate(5_MiB, test.stream).reset();
+  test.watch.in_callback = [](const MappedRange&) { throw std::runtime_error("busy card"); };
+  CHECK(test.memory->trim() > 0);
+  CHECK(test.memory->counters().bytes_reserved.current == 0);
+  CHECK(test.reports.mention("busy card"));
+  test.watch.in_callback = [](const MappedRange&) {};
+}
+
+TEST_CASE("the callbacks may free and read, and what would wait for their lock is refused") {
+  WatchedMemory test;
+  MemoryPool pool = test.memory->create_pool({.name = "other"});
+  MemoryPool sleeper = test.memory->create_pool({.name = "sleeper"});
+  Allocation to_free = test.memory->allocate(1_MiB, test.stream);
+  int calls = 0;
+  test.watch.in_callback = [&](const MappedRange& range) {
+    if (calls++ > 0) return;
+    CHECK(test.memory->owns(to_free.data()));
+    CHECK(test.memory->find(to_free.data()).has_value());
+    CHECK(test.memory->counters().blocks_allocated.current == 1);
+    to_free.reset();
+    CHECK_THROWS_AS(test.memory->allocate(64_MiB, test.stream).reset(), InvalidArgument);
+    CHECK_THROWS_AS(pool.allocate(1_MiB, test.stream).reset(), InvalidArgument);
+    CHECK_THROWS_AS(test.memory->trim(), InvalidArgument);
+    CHECK_THROWS_AS(test.memory->release_unused(std::chrono::seconds(0)), InvalidArgument);
+    CHECK_THROWS_AS(sleeper.sleep(), InvalidArgument);
+    CHECK_THROWS_AS(sleeper.wake(), InvalidArgument);
+    CHECK(range.bytes > 0);
+  };
+  const Allocation block = test.memory->allocate(50_MiB, test.stream);
+  CHECK(calls > 0);
+  check_whole(*test.memory);
+}
+
+TEST_CASE("memory that the driver refuses to unmap is withdrawn, and announced when used again") {
+  WatchedMemory test;
+  test.memory->allocate(4_MiB, test.stream).reset();
+  test.watch.refuses_call = [] { return true; };
+  test.memory->trim();
+  test.watch.refuses_call = [] { return false; };
+  CHECK(test.watch.nothing_announced());
+  CHECK(test.watch.bytes_mapped() == 4_MiB);
+  const Allocation again = test.memory->allocate(4_MiB, test.stream);
+  CHECK(test.watch.bytes_announced() == 4_MiB);
+  test.watch.check();
+}
+
+TEST_CASE("a segment that the driver does not take back stays announced") {
+  for (const bool virtual_memory : {true, false}) {
+    CAPTURE(virtual_memory);
+    WatchedMemory test(virtual_memory);
+    MemoryPool pool = test.memory->create_pool({.name = "shared", .contiguous = true});
+    Allocation block = pool.allocate(30_MiB, test.stream);
+    void* const data = block.data();
+    block.reset();
+    test.watch.refuses_call = [] { return true; };
+    CHECK(pool.trim() == 0);
+    test.watch.refuses_call = [] { return false; };
+    CHECK(test.watch.is_announced(data));
+    test.watch.check();
+  }
+}
+
+namespace {
+
+/// Random requests of four pools, while calls of the driver and of on_map fail.
+class Program {
+ public:
+  Program(std::uint64_t seed, bool virtual_memory)
+      : random_(seed),
+        virtual_memory_(virtual_memory),
+        test_(virtual_memory, 96_MiB),
+        streams_{&test_.stream, &other_} {
+    pools_.push_back(test_.memory->create_pool({.name = "sleeper"}));
+    pools_.push_back(test_.memory->create_pool({.name = "graphs", .for_graphs = true}));
+    add_contiguous();
+    test_.watch.refuses_call = [this] { return fails_ && random_.one_in(12); };
+    test_.watch.refuses_range = [this] { return fails_ && random_.one_in(12); };
+  }
+  ~Program() {
+    fails_ = false;
+    blocks_.clear();
+  }
+
+  void step() {
+    fails_ = random_.one_in(3);
+    try {
+      step_once();
+    } catch (const Error&) {                  // memory is short, or a call has failed
+    } catch (const MappingWatch::Refused&) {  // on_map
+    }
+    test_.watch.check();
+    if (random_.one_in(16)) check_whole(*test_.memory);
+  }
+  [[nodiscard]] const MappingWatch& watch() const { return test_.watch; }
+
+ private:
+  void add_contiguous() {
+    pools_.push_back(test_.memory->create_pool({.name = "shared", .contiguous = true}));
+  }
+  Allocator& some_pool() {
+    const std::size_t chosen = random_.below(pools_.size() + 2);
+    return chosen < pools_.size() ? static_cast<Allocator&>(pools_[chosen]) : *test_.memory;
+  }
+  void step_once() {
+    switch (random_.below(12)) {
+      default: {
+        Allocator& pool = some_pool();
+        const std::size_t bytes = 1 + random_.below(12_MiB);
+        const StreamRef stream = *streams_[random_.below(2)];
+        blocks_.emplace_back(pool, pool.allocate_raw(bytes, stream), bytes);
+        break;
+      }
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+        if (blocks_.empty()) break;
+        std::swap(blocks_[random_.below(blocks_.size())], blocks_.back());
+        blocks_.pop_back();
+        break;
+      case 5:
+        some_pool().trim(random_.below(64_MiB));
+        break;
+      case 6:
+        test_.memory->release_unused(std::chrono::seconds(0));
+        break;
+      case 7:
+        if (virtual_memory_) pools_.front().sleep();
+        break;
+      case 8:
+        pools_.front().wake();
+        break;
+      case 9:
+        std::erase_if(blocks_, [](const Allocation& block) { return block.bytes() % 2 == 0; });
+        break;
+    }
+  }
+
+  Random random_;
+  const bool virtual_memory_;
+  bool fails_ = false;
+  WatchedMemory test_;
+  Stream other_{test_.context, {}};
+  std::vector<const Stream*> streams_;
+  std::vector<MemoryPool> pools_;
+  std::vector<Allocation> blocks_;
+};
+
+}  // namespace
+
+TEST_CASE("random programs: each mapped byte is announced once, whatever the driver refuses") {
+  std::size_t aliases = 0;
+  for_each_seed([&](std::uint64_t seed) {
+    for (const bool virtual_memory : {true, false}) {
+      CAPTURE(seed);
+      CAPTURE(virtual_memory);
+      Program program(seed, virtual_memory);
+      for (std::uint64_t count = operations(600); count > 0; --count) program.step();
+      CHECK(program.watch().unmaps() > 10);
+      aliases += program.watch().aliases();
+    }
+  });
+  CHECK(aliases > 0);
+}
+
+}  // namespace mapping_notices_test
