@@ -56,7 +56,7 @@ struct Live {
   std::size_t graphs = 0;               ///< with those of captures and of child graph nodes
   std::size_t graph_execs = 0;          ///< of cuGraphInstantiate
   std::size_t user_objects = 0;         ///< of cuUserObjectCreate, with references left
-  std::size_t pool_allocations = 0;     ///< of cuMemAllocAsync, until cuMemFreeAsync is called
+  std::size_t pool_allocations = 0;     ///< of cuMemAllocAsync or a graph, until they are freed
   std::size_t pools = 0;                ///< of cuMemPoolCreate, until they are empty
 
   bool operator==(const Live&) const = default;

@@ -28,6 +28,7 @@
   X(cuGetErrorName,                plain, 6000) \
   X(cuGetErrorString,              plain, 6000) \
   X(cuGetExportTable,              plain, 3000) \
+  X(cuModuleGetLoadingMode,        plain, 11070) \
   X(cuDeviceGetCount,              plain, 2000) \
   X(cuDeviceGet,                   plain, 2000) \
   X(cuDeviceGetName,               plain, 2000) \
@@ -96,6 +97,9 @@
   X(cuDeviceGetDefaultMemPool,     plain, 11020) \
   X(cuDeviceGetMemPool,            plain, 11020) \
   X(cuDeviceSetMemPool,            plain, 11020) \
+  X(cuMemGetDefaultMemPool,        plain, 13000) \
+  X(cuMemGetMemPool,               plain, 13000) \
+  X(cuMemSetMemPool,               plain, 13000) \
   X(cuStreamCreate,                plain, 2000) \
   X(cuStreamCreateWithPriority,    plain, 5050) \
   X(cuStreamGetFlags,              plain, 5050) \
@@ -165,6 +169,20 @@
   X(cuGraphGetEdges,               v2,    12030) \
   X(cuGraphNodeGetType,            plain, 10000) \
   X(cuGraphInstantiateWithFlags,   plain, 11040) \
+  X(cuGraphInstantiateWithParams,  plain, 12000) \
+  X(cuGraphUpload,                 plain, 11010) \
+  X(cuGraphExecGetFlags,           plain, 12000) \
+  X(cuGraphAddMemAllocNode,        plain, 11040) \
+  X(cuGraphMemAllocNodeGetParams,  plain, 11040) \
+  X(cuGraphAddMemFreeNode,         plain, 11040) \
+  X(cuGraphMemFreeNodeGetParams,   plain, 11040) \
+  X(cuGraphAddBatchMemOpNode,      plain, 11070) \
+  X(cuGraphBatchMemOpNodeGetParams, plain, 11070) \
+  X(cuGraphBatchMemOpNodeSetParams, plain, 11070) \
+  X(cuGraphExecBatchMemOpNodeSetParams, plain, 11070) \
+  X(cuDeviceGraphMemTrim,          plain, 11040) \
+  X(cuDeviceGetGraphMemAttribute,  plain, 11040) \
+  X(cuDeviceSetGraphMemAttribute,  plain, 11040) \
   X(cuGraphLaunch,                 plain, 10000) \
   X(cuGraphExecDestroy,            plain, 10000) \
   X(cuUserObjectCreate,            plain, 11030) \

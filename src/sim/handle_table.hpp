@@ -15,8 +15,9 @@
 
 namespace berth::sim {
 
-/// A handle's value; 0 is none. Bits 60 to 63 the kind, so that no handle is a valid address; bits
-/// 28 to 59 the generation; bits 4 to 27 the slot.
+/// A handle's value; 0 is none. Bits 59 to 62 the kind, so that no handle is a valid address, and
+/// none is negative where a program reads it as a signed number; bits 28 to 58 the generation; bits
+/// 4 to 27 the slot.
 using Handle = std::uint64_t;
 
 enum class HandleKind : std::uint64_t {
@@ -49,8 +50,8 @@ class HandleTable {
     }
     const std::size_t index = free_.back();
     Slot& slot = slots_[index];
-    const Handle handle = static_cast<std::uint64_t>(kind) << 60 |
-                          (next_handle_generation() & 0xffffffff) << 28 | index << 4;
+    const Handle handle = static_cast<std::uint64_t>(kind) << 59 |
+                          (next_handle_generation() & 0x7fffffff) << 28 | index << 4;
     T& made = slot.object.emplace(handle, std::forward<Arguments>(arguments)...);
     slot.handle = handle;
     free_.pop_back();

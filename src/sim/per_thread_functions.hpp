@@ -56,6 +56,8 @@
   X(cuStreamEndCapture,      cuStreamEndCapture_ptsz) \
   X(cuStreamIsCapturing,     cuStreamIsCapturing_ptsz) \
   X(cuStreamGetCaptureInfo,  cuStreamGetCaptureInfo_v3_ptsz) \
+  X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz) \
+  X(cuGraphUpload,           cuGraphUpload_ptsz) \
   X(cuGraphLaunch,           cuGraphLaunch_ptsz) \
   X(cuMemAllocAsync,         cuMemAllocAsync_ptsz) \
   X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz) \

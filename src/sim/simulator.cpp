@@ -35,6 +35,7 @@ std::size_t& count_of(Live& live, RangeKind kind) {
     case RangeKind::allocation:
       return live.allocations;
     case RangeKind::pool_allocation:
+    case RangeKind::graph_allocation:
       return live.pool_allocations;
     case RangeKind::mapping:
       return live.mappings;
@@ -48,12 +49,19 @@ std::size_t& count_of(Live& live, RangeKind kind) {
   return live.host_registrations;
 }
 
+/// The address of an allocation node is not memory yet.
+bool is_live(const Range& range) {
+  return range.kind != RangeKind::graph_allocation || range.block != nullptr;
+}
+
 const char* name_of(RangeKind kind) {
   switch (kind) {
     case RangeKind::allocation:
       return "allocation";
     case RangeKind::pool_allocation:
       return "pool allocation";
+    case RangeKind::graph_allocation:
+      return "graph allocation";
     case RangeKind::mapping:
       return "mapping";
     case RangeKind::managed:
@@ -138,7 +146,9 @@ Live Simulator::live() const {
   });
   state_->blocks.for_each(
       [&](const PhysicalBlock& block) { live.physical_handles += block.references != 0; });
-  state_->addresses.for_each_range([&](const Range& range) { ++count_of(live, range.kind); });
+  state_->addresses.for_each_range([&](const Range& range) {
+    if (is_live(range)) ++count_of(live, range.kind);
+  });
   state_->addresses.for_each_reservation([&](const Reservation&) { ++live.reservations; });
   return live;
 }

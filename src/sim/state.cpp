@@ -74,6 +74,7 @@ State::State(Config config_, bool alone)
 }
 
 State::~State() {
+  ending = true;
   std::vector<std::uint64_t> pinned;
   addresses.for_each_range([&](const Range& range) {
     if (range.is_host()) pinned.push_back(range.start);

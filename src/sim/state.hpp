@@ -49,6 +49,7 @@ struct Device {
   bool lost = false;  ///< by a fault, for good
   Handle default_pool = 0;
   Handle pool = 0;  ///< that cuMemAllocAsync takes from
+  GraphMemoryUse graph_memory = {};
 };
 
 struct State {
@@ -79,7 +80,9 @@ struct State {
   CallSite call;                                    ///< the one that runs
   std::set<std::string, std::less<>> kernel_names;  ///< which work and findings point to
 
+  bool ending = false;  ///< its destructor runs, and what is left need not be given back
   AddressSpace addresses;
+  GraphMemories graph_memories;
   PhysicalBlocks blocks;
   Contexts contexts;
   Streams streams;

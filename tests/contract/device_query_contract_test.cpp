@@ -120,6 +120,48 @@ TEST_CASE("an attribute that does not exist has no value") {
         CUDA_ERROR_INVALID_VALUE);
 }
 
+// CUdevice_attribute: whatever the enumeration names has a value.
+TEST_CASE("every attribute that the driver's CUDA names has a value") {
+  Driver& driver = contract_driver();
+  // The enumeration grew with the releases: as far as this one goes, where the driver is as new.
+  const int end = driver.version() >= CUDA_VERSION ? CU_DEVICE_ATTRIBUTE_MAX
+                                                   : CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES;
+  for (int number = 1; number < end; ++number) {
+    CAPTURE(number);
+    int value = -1;
+    CHECK(driver.try_device_get_attribute(&value, static_cast<CUdevice_attribute>(number), 0) ==
+          CUDA_SUCCESS);
+  }
+  int value = -7;
+  CHECK(driver.try_device_get_attribute(&value, static_cast<CUdevice_attribute>(255), 0) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(value == -7);
+}
+
+// CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and its kind: "Maximum 2D texture width".
+TEST_CASE("a device has limits for textures and surfaces") {
+  Driver& driver = contract_driver();
+  for (const CUdevice_attribute limit :
+       {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH,
+        CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_HEIGHT,
+        CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT})
+    CHECK(attribute(driver, limit) > 0);
+}
+
+// cuModuleGetLoadingMode: "Returns lazy loading mode in *mode. The lazy loading mode is controlled
+// by CUDA_MODULE_LOADING env variable."
+TEST_CASE("a driver says how it loads modules") {
+  auto* const get = CONTRACT_FUNCTION(cuModuleGetLoadingMode, 11070);
+  if (get == nullptr) {
+    MESSAGE("skipped: needs CUDA 11.7");
+    return;
+  }
+  auto mode = static_cast<CUmoduleLoadingMode>(0);
+  CHECK(get(&mode) == CUDA_SUCCESS);
+  CHECK((mode == CU_MODULE_EAGER_LOADING || mode == CU_MODULE_LAZY_LOADING));
+  CHECK(get(nullptr) == CUDA_ERROR_INVALID_VALUE);
+}
+
 // "Unified Addressing": host memory is mapped into every device that supports it.
 TEST_CASE("a device with unified addresses maps host memory") {
   Driver& driver = contract_driver();

@@ -73,4 +73,9 @@ TEST_CASE_FIXTURE(ContractFixture, "memory that was freed can be had again") {
   }
 }
 
+// cudaFree, which runtimes forward: "If devPtr is 0, no operation is performed".
+TEST_CASE_FIXTURE(ContractFixture, "freeing null does nothing") {
+  CHECK(driver.try_mem_free(0) == CUDA_SUCCESS);
+}
+
 }  // namespace linear_memory_contract_test

@@ -107,6 +107,48 @@ TEST_CASE_FIXTURE(PoolFixture, "an event passes pool memory to another stream, w
   driver.event_destroy(event);
 }
 
+// CUmemPoolProps: "Bitmask indicating intended usage for the pool", of which there is one bit. A
+// driver before CUDA 12.8 knows none.
+TEST_CASE_FIXTURE(PoolFixture, "a pool may be meant for hardware decompression") {
+  if (!usable || driver.version() < 12080) return;
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.usage = CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS;
+  CUmemoryPool meant = nullptr;
+  REQUIRE(create(&meant, &properties) == CUDA_SUCCESS);
+  CHECK(destroy(meant) == CUDA_SUCCESS);
+  properties.usage = 0x40;
+  CHECK(create(&meant, &properties) == CUDA_ERROR_INVALID_VALUE);
+}
+
+// cuMemSetMemPool: "If the location type is CU_MEM_LOCATION_TYPE_DEVICE and the allocation type is
+// CU_MEM_ALLOCATION_TYPE_PINNED, then this API is the equivalent of calling cuDeviceSetMemPool".
+TEST_CASE_FIXTURE(PoolFixture, "a location has the pools of its device") {
+  auto* const get_default = CONTRACT_FUNCTION(cuMemGetDefaultMemPool, 13000);
+  auto* const get_current = CONTRACT_FUNCTION(cuMemGetMemPool, 13000);
+  auto* const set_current = CONTRACT_FUNCTION(cuMemSetMemPool, 13000);
+  if (!usable || get_default == nullptr) {
+    MESSAGE("skipped: needs memory pools by location, of CUDA 13");
+    return;
+  }
+  CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemoryPool found = nullptr;
+  CUmemoryPool of_device = nullptr;
+  CHECK(get_default(&found, &here, CU_MEM_ALLOCATION_TYPE_PINNED) == CUDA_SUCCESS);
+  CHECK(device_default_pool(&of_device, 0) == CUDA_SUCCESS);
+  CHECK(found == of_device);
+  CHECK(set_current(&here, CU_MEM_ALLOCATION_TYPE_PINNED, pool) == CUDA_SUCCESS);
+  CHECK(get_current(&found, &here, CU_MEM_ALLOCATION_TYPE_PINNED) == CUDA_SUCCESS);
+  CHECK(found == pool);
+  CHECK(device_pool(&found, 0) == CUDA_SUCCESS);
+  CHECK(found == pool);
+  CHECK(set_current(&here, CU_MEM_ALLOCATION_TYPE_PINNED, of_device) == CUDA_SUCCESS);
+  CHECK(get_current(&found, &here, CU_MEM_ALLOCATION_TYPE_INVALID) == CUDA_ERROR_INVALID_VALUE);
+  here.type = CU_MEM_LOCATION_TYPE_NONE;
+  CHECK(get_current(&found, &here, CU_MEM_ALLOCATION_TYPE_PINNED) == CUDA_ERROR_INVALID_VALUE);
+}
+
 // cuMemPoolGetAttribute: the defaults are 0 and enabled.
 TEST_CASE_FIXTURE(PoolFixture, "a new pool keeps nothing and allows every reuse") {
   if (!usable) return;

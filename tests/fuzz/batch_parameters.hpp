@@ -49,4 +49,27 @@ struct Batch {
 };
 inline constexpr Batch batch{};
 
+/// The same for a node of a graph.
+struct NodeBatch {
+  struct Drawn {
+    Batch::Drawn batch;
+    CUDA_BATCH_MEM_OP_NODE_PARAMS params;
+    bool is_null;
+    [[nodiscard]] CUDA_BATCH_MEM_OP_NODE_PARAMS* value() {
+      params.paramArray = batch.value();
+      return is_null ? nullptr : &params;
+    }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const {
+    const std::uint8_t choice = turn.bytes.byte();
+    Drawn drawn{Batch{}.draw(turn), {}, choice >= kNull};
+    drawn.params.ctx = Bits{draw_handle(turn, Kind::context)};
+    drawn.params.count = choice % (kBatchRoom + 1);
+    drawn.params.flags = choice >= kHostile ? 1 : 0;
+    return drawn;
+  }
+};
+inline constexpr NodeBatch node_batch{};
+
 }  // namespace berth::fuzz

@@ -25,6 +25,7 @@ BERTH_FUZZ(cuDriverGetVersion, out)
 BERTH_FUZZ(cuGetErrorName, below(1024), uncertain_out)
 BERTH_FUZZ(cuGetErrorString, below(1024), uncertain_out)
 BERTH_FUZZ(cuGetExportTable, out, uuid)
+BERTH_FUZZ(cuModuleGetLoadingMode, out)
 BERTH_FUZZ(cuGetProcAddress, text_in, uncertain_out, number(13000, 12000, 11030, 7000), number(0,
            1, 2))
 BERTH_FUZZ(cuGetProcAddress_v2, text_in, out, number(13000, 12000, 11030, 7000), number(0, 1, 2),
@@ -116,6 +117,9 @@ BERTH_FUZZ(cuMemPoolGetAccess, out, handle(Kind::pool), location)
 BERTH_FUZZ(cuDeviceGetDefaultMemPool, made(Kind::pool), device)
 BERTH_FUZZ(cuDeviceGetMemPool, made(Kind::pool), device)
 BERTH_FUZZ(cuDeviceSetMemPool, device, handle(Kind::pool))
+BERTH_FUZZ(cuMemGetDefaultMemPool, made(Kind::pool), location, enumerator(1, 2, 0))
+BERTH_FUZZ(cuMemGetMemPool, made(Kind::pool), location, enumerator(1, 2, 0))
+BERTH_FUZZ(cuMemSetMemPool, location, enumerator(1, 2, 0), handle(Kind::pool))
 
 // Values of memory, waited for and written.
 BERTH_FUZZ(cuStreamWaitValue32, handle(Kind::stream), address(Kind::memory), number(0, 1, 7),
@@ -209,6 +213,23 @@ BERTH_FUZZ(cuGraphGetEdges, handle(Kind::graph), handles_out(Kind::node), handle
            array_out, length<std::size_t>)
 BERTH_FUZZ(cuGraphNodeGetType, handle(Kind::node), out)
 BERTH_FUZZ(cuGraphInstantiateWithFlags, made(Kind::exec), handle(Kind::graph), number(0, 1, 8, 4))
+BERTH_FUZZ(cuGraphInstantiateWithParams, made(Kind::exec), handle(Kind::graph), instantiation)
+BERTH_FUZZ(cuGraphUpload, handle(Kind::exec), handle(Kind::stream))
+BERTH_FUZZ(cuGraphExecGetFlags, handle(Kind::exec), out)
+BERTH_FUZZ(cuGraphAddMemAllocNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, graph_allocation)
+BERTH_FUZZ(cuGraphMemAllocNodeGetParams, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphAddMemFreeNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, address(Kind::memory))
+BERTH_FUZZ(cuGraphMemFreeNodeGetParams, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphAddBatchMemOpNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, node_batch)
+BERTH_FUZZ(cuGraphBatchMemOpNodeGetParams, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphBatchMemOpNodeSetParams, handle(Kind::node), node_batch)
+BERTH_FUZZ(cuGraphExecBatchMemOpNodeSetParams, handle(Kind::exec), handle(Kind::node), node_batch)
+BERTH_FUZZ(cuDeviceGraphMemTrim, device)
+BERTH_FUZZ(cuDeviceGetGraphMemAttribute, device, enumerator(0, 1, 2, 3, 4), out)
+BERTH_FUZZ(cuDeviceSetGraphMemAttribute, device, enumerator(1, 3, 0, 2, 4), value_in)
 BERTH_FUZZ(cuGraphLaunch, handle(Kind::exec), handle(Kind::stream))
 BERTH_FUZZ(cuGraphExecDestroy, ending(Kind::exec))
 BERTH_FUZZ(cuUserObjectCreate, made(Kind::user_object), number(0), host_function, reference_count,

@@ -181,6 +181,37 @@ AccessList::Drawn AccessList::draw(Turn& turn) const {
   return drawn;
 }
 
+Instantiation::Drawn Instantiation::draw(Turn& turn) const {
+  constexpr cuuint64_t kFlags[] = {0, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+                                   CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+                                   CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, 0x10};
+  const std::uint8_t choice = turn.bytes.byte();
+  Drawn drawn{{}, choice >= kNull};
+  drawn.params.flags = kFlags[choice % std::size(kFlags)];
+  drawn.params.hUploadStream = Bits{draw_handle(turn, Kind::stream)};
+  return drawn;
+}
+
+CUDA_MEM_ALLOC_NODE_PARAMS* GraphAllocation::Drawn::value() {
+  params.accessDescs = access.value();
+  return is_null ? nullptr : &params;
+}
+
+void GraphAllocation::Drawn::after(Turn& turn, bool succeeded) const {
+  if (succeeded) turn.things.add(Kind::memory, {params.dptr, params.bytesize});
+}
+
+GraphAllocation::Drawn GraphAllocation::draw(Turn& turn) const {
+  const std::uint8_t choice = turn.bytes.byte();
+  Drawn drawn{{}, access_list.draw(turn), choice >= kNull};
+  drawn.params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  drawn.params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, draw_device(turn)};
+  drawn.params.accessDescCount = choice % 3;
+  drawn.params.bytesize = choice % 5 == 0 ? std::uint64_t{choice} << 36 : choice * 100U;
+  if (choice >= kHostile) drawn.params.poolProps.handleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  return drawn;
+}
+
 CaptureMode::Drawn CaptureMode::draw(Turn& turn) const {
   const std::uint8_t choice = turn.bytes.byte();
   return {static_cast<CUstreamCaptureMode>(choice % 4), choice >= kNull};

@@ -201,6 +201,31 @@ struct AccessList {
 };
 inline constexpr AccessList access_list{};
 
+/// What an executable graph is made with, and what the call says of it.
+struct Instantiation {
+  struct Drawn {
+    CUDA_GRAPH_INSTANTIATE_PARAMS params;
+    bool is_null;
+    [[nodiscard]] CUDA_GRAPH_INSTANTIATE_PARAMS* value() { return is_null ? nullptr : &params; }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const;
+};
+inline constexpr Instantiation instantiation{};
+
+/// What a node is to allocate; its address is memory from then on.
+struct GraphAllocation {
+  struct Drawn {
+    CUDA_MEM_ALLOC_NODE_PARAMS params;
+    AccessList::Drawn access;
+    bool is_null;
+    [[nodiscard]] CUDA_MEM_ALLOC_NODE_PARAMS* value();
+    void after(Turn& turn, bool succeeded) const;
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const;
+};
+inline constexpr GraphAllocation graph_allocation{};
+
 struct CaptureMode {
   struct Drawn {
     CUstreamCaptureMode mode;

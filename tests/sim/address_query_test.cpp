@@ -24,15 +24,24 @@ TEST_CASE_FIXTURE(EagerFixture, "an address range is that of the whole allocatio
   CHECK(CU(cuMemGetAddressRange)(nullptr, nullptr, pooled) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "there is no range of what is no device memory") {
+TEST_CASE_FIXTURE(EagerFixture, "an address range is also that of pinned memory") {
+  unsigned char* const pinned = make_pinned(64);
+  CUdeviceptr start = 0;
+  std::size_t bytes = 0;
+  CHECK(CU(cuMemGetAddressRange)(&start, &bytes, address_of(pinned) + 63) == CUDA_SUCCESS);
+  CHECK(start == address_of(pinned));
+  CHECK(bytes == 64);
+  CHECK(CU(cuMemGetAddressRange)(&start, &bytes, address_of(pinned) + 64) == CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_CASE_FIXTURE(EagerFixture, "there is no range of what is no memory of the driver") {
   CUdeviceptr start = 17;
   std::size_t bytes = 17;
   const CUdeviceptr freed = make_memory(64);
   OK(CU(cuMemFree)(freed));
   CUdeviceptr reserved = 0;
   OK(CU(cuMemAddressReserve)(&reserved, kGranule, 0, 0, 0));
-  for (const CUdeviceptr wrong :
-       {CUdeviceptr{0}, freed, reserved, address_of(&bytes), address_of(make_pinned(64))})
+  for (const CUdeviceptr wrong : {CUdeviceptr{0}, freed, reserved, address_of(&bytes)})
     CHECK(CU(cuMemGetAddressRange)(&start, &bytes, wrong) == CUDA_ERROR_NOT_FOUND);
   CHECK(start == 17);
   CHECK(bytes == 17);

@@ -275,4 +275,23 @@ TEST_CASE("a simulator refuses a configuration that is out of range") {
   CHECK_THROWS(sim::Simulator(config));
 }
 
+TEST_CASE("the version of the driver is the configured one before anything begins") {
+  const ScopedEnvironment config("BERTH_SIM", "driver_version=12040");
+  int version = 0;
+  CHECK(CU(cuDriverGetVersion)(&version) == CUDA_SUCCESS);
+  CHECK(version == 12040);
+}
+
+TEST_CASE_FIXTURE(EagerFixture, "modules are loaded lazily unless the environment says otherwise") {
+  auto mode = static_cast<CUmoduleLoadingMode>(0);
+  {
+    const ScopedEnvironment lazily("CUDA_MODULE_LOADING", "LAZY");
+    CHECK(CU(cuModuleGetLoadingMode)(&mode) == CUDA_SUCCESS);
+    CHECK(mode == CU_MODULE_LAZY_LOADING);
+  }
+  const ScopedEnvironment eagerly("CUDA_MODULE_LOADING", "EAGER");
+  CHECK(CU(cuModuleGetLoadingMode)(&mode) == CUDA_SUCCESS);
+  CHECK(mode == CU_MODULE_EAGER_LOADING);
+}
+
 }  // namespace device_test

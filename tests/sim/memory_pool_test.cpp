@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools as objects: attributes, reserved memory, access, ends.
+#include "sim/graph_fixture.hpp"
 #include "sim/pool_fixture.hpp"
 
 namespace memory_pool_test {
@@ -253,6 +254,18 @@ TEST_CASE_FIXTURE(EagerFixture, "pool functions refuse hostile arguments") {
   CHECK(CU(cuDeviceGetDefaultMemPool)(nullptr, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuDeviceGetDefaultMemPool)(&pool, 2) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(CU(cuDeviceGetMemPool)(&pool, -1) == CUDA_ERROR_INVALID_DEVICE);
+}
+
+// Bindings pass handles as signed numbers.
+TEST_CASE_FIXTURE(EagerFixture, "no handle is negative as a signed number") {
+  const CUgraphExec exec = make_executable(capture([](CUstream) {}));
+  CUuserObject object = nullptr;
+  OK(CU(cuUserObjectCreate)(
+      &object, nullptr, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  for (const void* handle : {static_cast<void*>(make_pool()), static_cast<void*>(default_pool()),
+                             static_cast<void*>(exec), static_cast<void*>(object)})
+    CHECK(reinterpret_cast<std::intptr_t>(handle) > 0);
+  OK(CU(cuUserObjectRelease)(object, 1));
 }
 
 }  // namespace memory_pool_test

@@ -128,12 +128,12 @@ TEST_CASE_FIXTURE(EagerFixture, "a limit makes a device smaller, down to what is
   CHECK(free_bytes() == (1ULL << 30) - 8 * kGranule);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "nothing but a live allocation's start can be freed") {
+TEST_CASE_FIXTURE(EagerFixture, "nothing but null and a live allocation's start can be freed") {
   const CUdeviceptr pointer = make_memory(4096);
   int local = 0;
   CHECK(CU(cuMemFree)(pointer + 1) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemFree)(pointer + 512) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(CU(cuMemFree)(0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemFree)(0) == CUDA_SUCCESS);
   CHECK(CU(cuMemFree)(address_of(&local)) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemFree)(address_of(make_pinned(4096))) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemFree)(~CUdeviceptr{0}) == CUDA_ERROR_INVALID_VALUE);

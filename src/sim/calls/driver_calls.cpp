@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/env.hpp"
 #include "sim/call.hpp"
 #include "sim/device/enumeration.hpp"
 #include "sim/error_names.hpp"
@@ -47,6 +48,17 @@ CUresult berth_sim_cuGetErrorString(CUresult error, const char** text) {
   const ErrorName* known = find_error_name(error);
   *text = known == nullptr ? nullptr : known->description;
   return known == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+// Source: CUDA Programming Guide, "Lazy Loading": lazily, unless the environment asks for the
+// opposite.
+CUresult berth_sim_cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  Call call(Function::k_cuModuleGetLoadingMode, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const bool is_eager = env("CUDA_MODULE_LOADING").value_or("") == "EAGER";
+  *mode = is_eager ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
 }
 
 const char* berth_sim_berthSimConfigurationError() {

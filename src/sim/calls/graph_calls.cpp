@@ -7,31 +7,10 @@
 
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
+#include "sim/work/hidden_stream.hpp"
 
 namespace berth::sim {
 namespace {
-
-/// Whether `nodes` are nodes of `graph`, each once.
-bool are_nodes_of(State& state, const Graph& graph, std::vector<CUgraphNode> nodes) {
-  std::sort(nodes.begin(), nodes.end());
-  if (std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end()) return false;
-  return std::all_of(nodes.begin(), nodes.end(), [&](CUgraphNode node) {
-    const GraphNode* found = state.graph_nodes.find(to_handle(node));
-    return found != nullptr && found->graph == graph.handle;
-  });
-}
-
-/// The nodes that a call names as dependencies of a new node of `graph`; nullopt where they are not
-/// nodes of it, each once.
-std::optional<std::vector<CUgraphNode>> read_dependencies(State& state, const Graph& graph,
-                                                          const CUgraphNode* dependencies,
-                                                          std::size_t count) {
-  // More than there are nodes must contain one twice, and need not be read.
-  if (count > graph.nodes.size() || (count != 0 && dependencies == nullptr)) return std::nullopt;
-  std::vector<CUgraphNode> nodes(dependencies, dependencies + count);
-  if (!are_nodes_of(state, graph, nodes)) return std::nullopt;
-  return nodes;
-}
 
 struct Edge {
   CUgraphNode from;
@@ -44,6 +23,44 @@ std::vector<Edge> edges_of(State& state, const Graph& graph) {
     for (const CUgraphNode earlier : state.graph_nodes.find(to_handle(node))->dependencies)
       edges.push_back({earlier, node});
   return edges;
+}
+
+/// `exec` null: the caller gave none.
+CUresult make_executable(Call& call, CUgraphExec* exec, CUgraph graph, std::uint64_t flags) {
+  // No kernel has a priority here.
+  constexpr std::uint64_t known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                  CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+                                  CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  constexpr std::uint64_t missing = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  State& state = call.state();
+  Graph* found = state.graphs.find(to_handle(graph));
+  if (exec == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & ~(known | missing)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & missing) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool unfinished = found->capture != 0;
+  if (unfinished) return CUDA_ERROR_INVALID_VALUE;
+  const bool has_one = state.graph_execs.find(found->exec) != nullptr;
+  if (has_one && has_memory_nodes(state, *found)) return CUDA_ERROR_INVALID_VALUE;
+  *exec = from_handle<CUgraphExec>(instantiate(state, *found, flags).handle);
+  return CUDA_SUCCESS;
+}
+
+/// Takes its place in the stream, behind earlier launches.
+CUresult upload(Call& call, CUgraphExec exec, CUstream stream) BERTH_REQUIRES(mutex) {
+  State& state = call.state();
+  if (state.graph_execs.find(to_handle(exec)) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
+  const CUresult refusal = refuse_unrecordable(state, *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  const GraphExec* uploaded = state.graph_execs.find(to_handle(exec));
+  if (uploaded == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!provide_pages(state, *uploaded)) return CUDA_ERROR_OUT_OF_MEMORY;
+  submit_behind(state, *found, WaitWork{}, {uploaded->last_launch});
+  return call.end_submission(*found);
 }
 
 }  // namespace
@@ -84,6 +101,7 @@ CUresult berth_sim_cuGraphClone(CUgraph* copy, CUgraph original) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Graph* found = call.state().graphs.find(to_handle(original));
   if (copy == nullptr || found == nullptr || found->capture != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(call.state(), *found)) return CUDA_ERROR_NOT_SUPPORTED;
   if (is_too_large_to_clone(call.state(), *found)) return CUDA_ERROR_OUT_OF_MEMORY;
   *copy = from_handle<CUgraph>(clone(call.state(), *found).handle);
   return CUDA_SUCCESS;
@@ -114,6 +132,7 @@ CUresult berth_sim_cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph,
     return CUDA_ERROR_INVALID_VALUE;
   auto earlier = read_dependencies(call.state(), *found, dependencies, count);
   if (!earlier) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(call.state(), *original)) return CUDA_ERROR_NOT_SUPPORTED;
   if (is_too_large_to_clone(call.state(), *original)) return CUDA_ERROR_OUT_OF_MEMORY;
   *node = from_handle<CUgraphNode>(
       add_child_node(call.state(), *found, *original, std::move(*earlier)).handle);
@@ -177,19 +196,51 @@ CUresult berth_sim_cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
 
 CUresult berth_sim_cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
                                                unsigned long long flags) {
-  // Nodes of memory and kernels are not simulated, so that these change nothing.
-  constexpr unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
-                                       CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-  constexpr unsigned long long missing = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
   Call call(Function::k_cuGraphInstantiateWithFlags, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const Graph* found = call.state().graphs.find(to_handle(graph));
-  if (exec == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if ((flags & ~(known | missing)) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((flags & missing) != 0) return CUDA_ERROR_NOT_SUPPORTED;
-  const bool unfinished = found->capture != 0;
-  if (unfinished) return CUDA_ERROR_INVALID_VALUE;
-  *exec = from_handle<CUgraphExec>(instantiate(call.state(), *found).handle);
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) return CUDA_ERROR_INVALID_VALUE;
+  return make_executable(call, exec, graph, flags);
+}
+
+// An upload does what the first launch would do otherwise: it gives allocations their pages. There
+// is nothing else to send to the device.
+CUresult berth_sim_cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
+                                                CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+  Call call(Function::k_cuGraphInstantiateWithParams, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  params->hErrNode_out = nullptr;
+  params->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
+  const bool uploads = (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
+  if (uploads && call.find_stream(params->hUploadStream) == nullptr)
+    return CUDA_ERROR_INVALID_HANDLE;
+  CUgraphExec made = nullptr;
+  const CUresult result =
+      make_executable(call, exec == nullptr ? nullptr : &made, graph, params->flags);
+  if (result != CUDA_SUCCESS) return result;
+  const CUresult uploaded = uploads ? upload(call, made, params->hUploadStream) : CUDA_SUCCESS;
+  if (uploaded != CUDA_SUCCESS) {
+    if (call.state().graph_execs.find(to_handle(made)) != nullptr)
+      destroy_exec(call.state(), to_handle(made));
+    return uploaded;
+  }
+  params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  *exec = made;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphUpload(CUgraphExec exec, CUstream stream) {
+  Call call(Function::k_cuGraphUpload, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return upload(call, exec, stream);
+}
+
+CUresult berth_sim_cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
+  Call call(Function::k_cuGraphExecGetFlags, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const GraphExec* found = call.state().graph_execs.find(to_handle(exec));
+  if (found == nullptr || flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = found->flags;
   return CUDA_SUCCESS;
 }
 

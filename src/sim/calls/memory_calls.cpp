@@ -11,10 +11,23 @@
 namespace berth::sim {
 namespace {
 
+// As for a pool.
+CUresult free_of_graph(Call& call, std::uint64_t start) {
+  State& state = call.state();
+  const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, start);
+  if (!memory->is_allocated() || memory->freed_by_owner) return CUDA_ERROR_INVALID_VALUE;
+  state.races.check_end(state, *memory->allocation, call.site());
+  state.addresses.withdraw(*memory->allocation);
+  end_allocation(state, memory);
+  note_free(state, memory, {.clock = state.order.host()});
+  return CUDA_SUCCESS;
+}
+
 // Source: CUDA Driver API, cuMemFree: no synchronisation where the memory is a pool's. Work that
 // still uses it faults.
-CUresult free_from_pool(Call& call, const Range& range) {
+CUresult free_in_order(Call& call, const Range& range) {
   State& state = call.state();
+  if (range.kind == RangeKind::graph_allocation) return free_of_graph(call, range.start);
   MemoryPool& pool = *state.pools.find(range.pool);
   const std::uint64_t start = range.start;
   state.races.check_end(state, range, call.site());
@@ -120,10 +133,10 @@ CUresult berth_sim_cuMemAllocManaged(CUdeviceptr* pointer, std::size_t bytes, un
 CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   Call call(Function::k_cuMemFree, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pointer == 0) return CUDA_SUCCESS;  // runtimes forward cudaFree(0), which makes a context
   State& state = call.state();
   const Range* range = state.addresses.find_start(pointer);
-  if (range != nullptr && range->kind == RangeKind::pool_allocation)
-    return free_from_pool(call, *range);
+  if (range != nullptr && range->is_stream_ordered()) return free_in_order(call, *range);
   if (range != nullptr && range->kind == RangeKind::managed)
     return free_pages(call, RangeKind::managed, pointer);
   if (range == nullptr || range->kind != RangeKind::allocation) return CUDA_ERROR_INVALID_VALUE;

@@ -141,8 +141,7 @@ CUresult berth_sim_cuMemGetAddressRange(CUdeviceptr* start, std::size_t* bytes,
   Call call(Function::k_cuMemGetAddressRange, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Range* range = call.state().addresses.find(pointer);
-  if (range == nullptr || (range->is_host() && range->kind != RangeKind::managed))
-    return CUDA_ERROR_NOT_FOUND;
+  if (range == nullptr) return CUDA_ERROR_NOT_FOUND;
   if (start != nullptr) *start = range->start;
   if (bytes != nullptr) *bytes = range->bytes;
   return CUDA_SUCCESS;

@@ -6,9 +6,43 @@
 
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
+#include "sim/work/hidden_stream.hpp"
 
 namespace berth::sim {
 namespace {
+
+/// The graph owns what is allocated, and has it from the device of `pool` with the pool's access.
+CUresult capture_allocation(State& state, CUdeviceptr& pointer, std::size_t bytes,
+                            const MemoryPool& pool, Stream& stream) {
+  const std::shared_ptr<GraphMemory> memory =
+      make_graph_memory(state, find_capture(state, stream.captured)->graph, pool.device, bytes,
+                        pool.readers, pool.writers);
+  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  capture_work(state, stream, ArriveWork{}).memory = memory;
+  pointer = memory->start;
+  return CUDA_SUCCESS;
+}
+
+/// Source: CUDA Driver API, cuMemFreeAsync: in a capture it "must therefore be passed the address of
+/// a graph allocation".
+CUresult capture_free(State& state, CUdeviceptr pointer, Stream& stream) {
+  const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, pointer);
+  const Graph& graph = *state.graphs.find(find_capture(state, stream.captured)->graph);
+  if (memory == nullptr || !claim_free(state, graph, *memory)) return CUDA_ERROR_INVALID_VALUE;
+  capture_work(state, stream, DepartWork{}).memory = memory;
+  return CUDA_SUCCESS;
+}
+
+/// Memory that the launch of a graph has left.
+CUresult free_of_graph(Call& call, CUdeviceptr pointer, Stream& stream) BERTH_REQUIRES(mutex) {
+  State& state = call.state();
+  const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, pointer);
+  if (memory == nullptr || !memory->is_allocated() || memory->freed_by_owner)
+    return CUDA_ERROR_INVALID_VALUE;
+  const Submitted freed = submit_behind(state, stream, end_allocation(state, memory), {});
+  note_free(state, memory, freed);
+  return call.end_submission(stream);
+}
 
 /// `pool_handle` 0: the one that the stream's device allocates from.
 CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, Handle pool_handle,
@@ -20,11 +54,13 @@ CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, Handle po
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   const CUresult full = call.make_room(found);
   if (full != CUDA_SUCCESS) return full;
-  const CUresult refusal = refuse_unrecordable(state, *found);
+  const CUresult refusal = refuse_use(state, *found);
   if (refusal != CUDA_SUCCESS) return refusal;
   MemoryPool* const pool = state.pools.find(
       pool_handle != 0 ? pool_handle : state.devices[static_cast<std::size_t>(found->device)].pool);
   if (pool == nullptr || pool->destroyed) return CUDA_ERROR_INVALID_VALUE;
+  if (found->captured.capture != 0)
+    return capture_allocation(state, *pointer, bytes, *pool, *found);
   const auto room = pool->allocate(state, *found, bytes);
   if (!room) return CUDA_ERROR_OUT_OF_MEMORY;
   const Range& range = state.addresses.add({.kind = RangeKind::pool_allocation,
@@ -71,9 +107,12 @@ CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   const CUresult full = call.make_room(found);
   if (full != CUDA_SUCCESS) return full;
-  const CUresult refusal = refuse_unrecordable(state, *found);
+  const CUresult refusal = refuse_use(state, *found);
   if (refusal != CUDA_SUCCESS) return refusal;
+  if (found->captured.capture != 0) return capture_free(state, pointer, *found);
   const Range* range = state.addresses.find_start(pointer);
+  if (range != nullptr && range->kind == RangeKind::graph_allocation)
+    return free_of_graph(call, pointer, *found);
   if (range == nullptr || range->kind != RangeKind::pool_allocation)
     return CUDA_ERROR_INVALID_VALUE;
   state.order.start();  // an order that was made earlier cannot concern this free

@@ -17,9 +17,11 @@ MemoryPool* find_pool(State& state, CUmemoryPool pool) {
 
 CUresult check_pool_properties(const State& state, const CUmemPoolProps& properties, int& slot) {
   if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  // Neither sharing between processes nor hardware decompression: their attributes say so.
+  // No sharing between processes: the attribute says so.
   if (properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (properties.usage != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  // An intent, which asks nothing of the memory; allocators state it whatever the device has.
+  constexpr unsigned kUsages = CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS;
+  if ((properties.usage & ~kUsages) != 0) return CUDA_ERROR_INVALID_VALUE;
   const bool clean = std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
                                  [](unsigned char byte) { return byte == 0; });
   if (!clean || properties.win32SecurityAttributes != nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -43,6 +45,38 @@ bool* switch_of(MemoryPool& pool, CUmemPool_attribute attribute) {
     default:
       return nullptr;
   }
+}
+
+/// `device` allocates from `pool` from now on.
+CUresult use_pool(State& state, Device& device, CUmemoryPool pool) {
+  const MemoryPool* found = find_pool(state, pool);
+  if (found == nullptr || found->device != device.facts.slot) return CUDA_ERROR_INVALID_VALUE;
+  device.pool = found->handle;
+  return CUDA_SUCCESS;
+}
+
+/// The device at `location`, whose pools are for allocations of `type`. Neither host memory nor
+/// managed memory has pools: the attributes say so.
+CUresult find_home(State& state, const CUmemLocation* location, CUmemAllocationType type,
+                   Device*& device) {
+  if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const bool is_managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED && !is_managed) return CUDA_ERROR_INVALID_VALUE;
+  switch (location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      break;
+    case CU_MEM_LOCATION_TYPE_NONE:
+      return is_managed ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!state.is_ordinal(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (is_managed) return CUDA_ERROR_NOT_SUPPORTED;
+  device = &state.device_at(location->id);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -202,11 +236,38 @@ CUresult berth_sim_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   Call call(Function::k_cuDeviceSetMemPool, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const MemoryPool* found = find_pool(call.state(), pool);
-  Device& owner = call.state().device_at(device);
-  if (found == nullptr || found->device != owner.facts.slot) return CUDA_ERROR_INVALID_VALUE;
-  owner.pool = found->handle;
-  return CUDA_SUCCESS;
+  return use_pool(call.state(), call.state().device_at(device), pool);
+}
+
+CUresult berth_sim_cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location,
+                                          CUmemAllocationType type) {
+  Call call(Function::k_cuMemGetDefaultMemPool, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Device* device = nullptr;
+  const CUresult found = find_home(call.state(), location, type, device);
+  if (found == CUDA_SUCCESS) *pool = from_handle<CUmemoryPool>(device->default_pool);
+  return found;
+}
+
+CUresult berth_sim_cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location,
+                                   CUmemAllocationType type) {
+  Call call(Function::k_cuMemGetMemPool, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Device* device = nullptr;
+  const CUresult found = find_home(call.state(), location, type, device);
+  if (found == CUDA_SUCCESS) *pool = from_handle<CUmemoryPool>(device->pool);
+  return found;
+}
+
+CUresult berth_sim_cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type,
+                                   CUmemoryPool pool) {
+  Call call(Function::k_cuMemSetMemPool, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Device* device = nullptr;
+  const CUresult found = find_home(call.state(), location, type, device);
+  return found == CUDA_SUCCESS ? use_pool(call.state(), *device, pool) : found;
 }
 
 }  // namespace berth::sim

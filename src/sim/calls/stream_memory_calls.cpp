@@ -1,75 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits for values of memory, and writes of them, in stream order.
 // Source: CUDA Driver API, "Stream Memory Operations".
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "base/arithmetic.hpp"
 #include "sim/call.hpp"
-#include "sim/work/work_memory.hpp"
+#include "sim/graph/capture_rules.hpp"
+#include "sim/work/value_operations.hpp"
 
 namespace berth::sim {
 namespace {
-
-constexpr unsigned kBatchMax = 255;
-
-CUresult check_target(Call& call, const Stream& stream, CUdeviceptr address, unsigned bytes,
-                      Access access) {
-  if (!is_aligned(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  const Span span = call.state().addresses.span(address, bytes);
-  const bool ours = span.kind == Span::Kind::device || span.kind == Span::Kind::pinned;
-  const Context& context = *call.state().contexts.find(stream.context);
-  return ours && may_access(span, context, access) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult check_wait(Call& call, const Stream& stream, CUdeviceptr address, unsigned bytes,
-                    unsigned flags) {
-  // The simulated device has no writes in flight that a flush would have to bring home.
-  const unsigned condition = flags & ~unsigned{CU_STREAM_WAIT_VALUE_FLUSH};
-  if (condition > CU_STREAM_WAIT_VALUE_NOR) return CUDA_ERROR_INVALID_VALUE;
-  return check_target(call, stream, address, bytes, Access::read);
-}
-
-CUresult check_write(Call& call, const Stream& stream, CUdeviceptr address, unsigned bytes,
-                     unsigned flags) {
-  if (flags == CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) return CUDA_ERROR_NOT_SUPPORTED;
-  if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
-  return check_target(call, stream, address, bytes, Access::write);
-}
-
-WaitValueWork wait_work(CUdeviceptr address, std::uint64_t value, unsigned bytes, unsigned flags) {
-  return {address, value, bytes, flags & ~unsigned{CU_STREAM_WAIT_VALUE_FLUSH}};
-}
-
-/// Checks one operation of a batch, and adds its work where it is any.
-CUresult read_operation(Call& call, const Stream& stream, const CUstreamBatchMemOpParams& params,
-                        std::vector<Work>& works) {
-  const auto& wait = params.waitValue;
-  const auto& write = params.writeValue;
-  switch (params.operation) {
-    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-      works.emplace_back(wait_work(wait.address, wait.value, 4, wait.flags));
-      return check_wait(call, stream, wait.address, 4, wait.flags);
-    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-      works.emplace_back(wait_work(wait.address, wait.value64, 8, wait.flags));
-      return check_wait(call, stream, wait.address, 8, wait.flags);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-      works.emplace_back(WriteValueWork{write.address, write.value, 4});
-      return check_write(call, stream, write.address, 4, write.flags);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-      works.emplace_back(WriteValueWork{write.address, write.value64, 8});
-      return check_write(call, stream, write.address, 8, write.flags);
-    // Operations of a stream run one after the other here, and each sees what came before it.
-    case CU_STREAM_MEM_OP_BARRIER:
-      return params.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU
-                 ? CUDA_SUCCESS
-                 : CUDA_ERROR_INVALID_VALUE;
-    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-      return params.flushRemoteWrites.flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-}
 
 CUresult batch(Call& call, CUstream stream, unsigned count, const CUstreamBatchMemOpParams* params)
     BERTH_REQUIRES(mutex) {
@@ -79,9 +20,16 @@ CUresult batch(Call& call, CUstream stream, unsigned count, const CUstreamBatchM
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   const Handle handle = found->handle;
   std::vector<Work> works;
-  for (unsigned i = 0; i < count; ++i) {
-    const CUresult accepted = read_operation(call, *found, params[i], works);
-    if (accepted != CUDA_SUCCESS) return accepted;
+  const std::span<const CUstreamBatchMemOpParams> operations(params, count);
+  const Context& context = *call.state().contexts.find(found->context);
+  const CUresult accepted = read_operations(call.state(), context, operations, works);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  if (found->captured.capture != 0) {
+    const CUresult refusal = refuse_use(call.state(), *found);
+    if (refusal != CUDA_SUCCESS) return refusal;
+    set_batch(capture_work(call.state(), *found, WaitWork{}), found->context, operations,
+              std::move(works));
+    return CUDA_SUCCESS;
   }
   for (Work& work : works) {
     // Each may wait for room.
@@ -134,7 +82,7 @@ CUresult berth_sim_cuStreamBatchMemOp(CUstream stream, unsigned count,
                                       CUstreamBatchMemOpParams* params, unsigned flags) {
   Call call(Function::k_cuStreamBatchMemOp, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (params == nullptr || count == 0 || count > kBatchMax || flags != 0)
+  if (params == nullptr || count == 0 || count > kValueOperationsMax || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   return batch(call, stream, count, params);
 }

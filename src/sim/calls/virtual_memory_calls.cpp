@@ -27,11 +27,14 @@ CUresult check_properties(const State& state, const CUmemAllocationProp* propert
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!state.is_ordinal(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   // Of handles for other processes only descriptors, neither compression, nor sparse arrays: their
-  // attributes say so.
+  // attributes say so. Memory for hardware decompression is memory like any other.
+  constexpr unsigned kUsages = CU_MEM_CREATE_USAGE_TILE_POOL | CU_MEM_CREATE_USAGE_HW_DECOMPRESS;
+  if ((properties->allocFlags.usage & ~kUsages) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
       properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_NOT_SUPPORTED;
-  if (properties->allocFlags.compressionType != 0 || properties->allocFlags.usage != 0)
+  if (properties->allocFlags.compressionType != 0 ||
+      (properties->allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL) != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
 }

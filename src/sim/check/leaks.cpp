@@ -30,6 +30,7 @@ std::string describe(const Count& count) {
 void check_leaks(State& state, const Context& context, const CallSite& call) {
   if (!state.config.checks.leaks || context.sticky != CUDA_SUCCESS) return;
   Count allocations{"allocation"};
+  Count of_graphs{"graph allocation"};
   Count managed{"managed allocation"};
   Count pinned{"pinned host allocation"};
   Count registrations{"host registration"};
@@ -42,6 +43,8 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
     if (range.kind == RangeKind::host_allocation) add(pinned, range.bytes);
     if (range.kind == RangeKind::host_registration) add(registrations, range.bytes);
   });
+  for (const auto& memory : state.graph_memories.allocated)
+    if (memory->context == context.handle) add(of_graphs, memory->bytes);
   state.streams.for_each([&](const Stream& stream) {
     if (stream.context == context.handle && stream.was_created()) add(streams, 0);
   });
@@ -49,7 +52,8 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
     if (event.context == context.handle) add(events, 0);
   });
   std::vector<std::string> leaked;
-  for (const Count* count : {&allocations, &managed, &pinned, &registrations, &streams, &events})
+  for (const Count* count :
+       {&allocations, &of_graphs, &managed, &pinned, &registrations, &streams, &events})
     if (count->objects != 0) leaked.push_back(describe(*count));
   if (leaked.empty()) return;
   state.findings.add(format_text("leak: {} (call {}) ends a context of device {} that still has {}",

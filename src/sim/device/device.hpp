@@ -35,8 +35,12 @@ std::string uuid_text(const DeviceFacts& facts);
 /// "00000000:1A:00.0". CUDA, and NVML in an older form, leave out the first four digits.
 std::string pci_address_text(const DeviceFacts& facts);
 
-/// The result of cuDeviceGetAttribute; nullopt for an attribute that is not simulated. The values
-/// are those of a data-center GPU of compute capability 9.0, if anything depends on them.
+/// An H100's identity on the bus: the device in the high half, the vendor in the low one.
+inline constexpr unsigned kPciDeviceId = 0x233010de;
+inline constexpr unsigned kPciSubsystemId = 0x16c110de;
+
+/// The result of cuDeviceGetAttribute; nullopt for a number that names no attribute. The values are
+/// those of a data-center GPU of compute capability 9.0; what is not simulated is denied.
 std::optional<int> device_attribute(const Config& config, const DeviceFacts& facts,
                                     CUdevice_attribute attribute);
 

@@ -64,11 +64,12 @@ void leave_capture(State& state, Stream& stream) {
   stream.captured = {};
 }
 
-void capture_work(State& state, Stream& stream, Work work, Handle awaits) {
+GraphNode& capture_work(State& state, Stream& stream, Work work, Handle awaits) {
   Graph& graph = *state.graphs.find(find_capture(state, stream.captured)->graph);
   GraphNode& node = add_node(state, graph, stream.context, std::move(work), stream.captured.nodes);
   node.awaits = awaits;
   stream.captured.nodes = {reinterpret_cast<CUgraphNode>(node.handle)};
+  return node;
 }
 
 void join_capture(Stream& stream, const CapturePoint& point) {

@@ -18,6 +18,7 @@
 namespace berth::sim {
 
 struct Event;
+struct GraphNode;
 struct State;
 struct Stream;
 
@@ -60,7 +61,7 @@ CaptureEnd end_capture(State& state, const Capture& capture) BERTH_REQUIRES(mute
 void leave_capture(State& state, Stream& stream) BERTH_REQUIRES(mutex);
 
 /// Adds a node behind those of `stream`, which is in a valid capture. `awaits`: see GraphNode.
-void capture_work(State& state, Stream& stream, Work work, Handle awaits = 0);
+GraphNode& capture_work(State& state, Stream& stream, Work work, Handle awaits = 0);
 /// What follows on `stream` also depends on `nodes`, of the same capture; one that is in none
 /// joins.
 void join_capture(Stream& stream, const CapturePoint& point);

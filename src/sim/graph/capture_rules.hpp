@@ -28,8 +28,7 @@ CUresult refuse_observation(State& state, const Context& context);
 /// calling thread's mode and the modes of the captures have it.
 CUresult refuse_unsafe(State& state);
 
-/// Work on `stream` that no graph can hold, and that breaks a capture of it: a callback, and memory
-/// of a pool, as graphs that own memory are not simulated.
+/// Work on `stream` that no graph can hold, and that breaks a capture of it, such as a callback.
 CUresult refuse_unrecordable(State& state, const Stream& stream);
 
 /// cuStreamWaitEvent of what `event` was last recorded behind.

@@ -58,6 +58,16 @@ std::size_t choose_chain(GraphExec& exec, const std::vector<std::size_t>& depend
   return exec.chains.size() - 1;
 }
 
+/// Whether `nodes` are nodes of `graph`, each once.
+bool are_nodes_of(State& state, const Graph& graph, std::vector<CUgraphNode> nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  if (std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end()) return false;
+  return std::all_of(nodes.begin(), nodes.end(), [&](CUgraphNode node) {
+    const GraphNode* found = state.graph_nodes.find(reinterpret_cast<Handle>(node));
+    return found != nullptr && found->graph == graph.handle;
+  });
+}
+
 /// `node` runs `child`, and owns it.
 void adopt(GraphNode& node, Graph& child) {
   node.child = child.handle;
@@ -76,6 +86,8 @@ class Instantiation {
  private:
   /// Which stands for `node`, behind `dependencies`.
   std::size_t add(const GraphNode& node, std::vector<std::size_t> dependencies);
+  /// The same for one piece of its work.
+  std::size_t add(const GraphNode& node, const Work& work, std::vector<std::size_t> dependencies);
 
   State& state_;
   GraphExec& exec_;
@@ -103,15 +115,25 @@ std::vector<std::size_t> Instantiation::add(const Graph& graph,
 }
 
 std::size_t Instantiation::add(const GraphNode& node, std::vector<std::size_t> dependencies) {
+  std::size_t place = add(node, node.work, std::move(dependencies));
+  for (const Work& work : node.further) place = add(node, work, {place});
+  return place;
+}
+
+std::size_t Instantiation::add(const GraphNode& node, const Work& work,
+                               std::vector<std::size_t> dependencies) {
   const std::size_t place = exec_.nodes.size();
   for (const std::size_t earlier : dependencies) exec_.nodes[earlier].is_last = false;
   const std::size_t chain = choose_chain(exec_, dependencies, node.context);
   exec_.chains[chain].tail = place;
-  exec_.nodes.push_back({.work = node.work,
+  exec_.nodes.push_back({.origin = node.handle,
+                         .work = work,
                          .awaits = node.awaits,
                          .dependencies = std::move(dependencies),
                          .chain = chain,
                          .is_last = true,
+                         .memory = node.memory,
+                         .batch = node.batch,
                          .freed = node.freed});
   return place;
 }
@@ -121,7 +143,32 @@ std::size_t Instantiation::add(const GraphNode& node, std::vector<std::size_t> d
 CUgraphNodeType GraphNode::type() const {
   if (awaits != 0) return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
   if (child != 0) return CU_GRAPH_NODE_TYPE_GRAPH;
+  if (batch) return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   return std::visit([](const auto& work_) { return type_of(work_); }, work);
+}
+
+std::optional<std::vector<CUgraphNode>> read_dependencies(State& state, const Graph& graph,
+                                                          const CUgraphNode* dependencies,
+                                                          std::size_t count) {
+  // More than there are nodes must contain one twice, and need not be read.
+  if (count > graph.nodes.size() || (count != 0 && dependencies == nullptr)) return std::nullopt;
+  std::vector<CUgraphNode> nodes(dependencies, dependencies + count);
+  if (!are_nodes_of(state, graph, nodes)) return std::nullopt;
+  return nodes;
+}
+
+void set_batch(GraphNode& node, Handle context,
+               std::span<const CUstreamBatchMemOpParams> operations, std::vector<Work> works) {
+  node.batch = std::make_shared<ValueBatch>();
+  node.batch->context = context;
+  node.batch->operations.assign(operations.begin(), operations.end());
+  node.context = context;
+  node.work = WaitWork{};
+  if (!works.empty()) {
+    node.work = std::move(works.front());
+    works.erase(works.begin());
+  }
+  node.further = std::move(works);
 }
 
 GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
@@ -158,6 +205,8 @@ Graph& clone(State& state, const Graph& graph) {
     std::vector<CUgraphNode> dependencies;
     for (const CUgraphNode earlier : node.dependencies) dependencies.push_back(copies.at(earlier));
     GraphNode& made = add_node(state, copy, node.context, node.work, std::move(dependencies));
+    made.further = node.further;
+    made.batch = node.batch;
     made.awaits = node.awaits;
     made.freed = node.freed;
     made.cloned_from = node.handle;
@@ -199,8 +248,9 @@ std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode
   return reached;
 }
 
-GraphExec& instantiate(State& state, const Graph& graph) {
-  GraphExec& exec = state.graph_execs.create();
+GraphExec& instantiate(State& state, Graph& graph, std::uint64_t flags) {
+  GraphExec& exec = state.graph_execs.create(flags);
+  graph.exec = exec.handle;
   Instantiation(state, exec).add(graph, {});
   retain(state, exec.held);
   return exec;
@@ -208,7 +258,8 @@ GraphExec& instantiate(State& state, const Graph& graph) {
 
 void destroy_exec(State& state, Handle exec) {
   GraphExec& found = *state.graph_execs.find(exec);
-  if (!found.held.empty()) state.held_until.push_back({found.last_launch, std::move(found.held)});
+  if (!found.held.empty())
+    state.held_until.push_back({found.last_launch, std::move(found.held), {}});
   state.graph_execs.erase(exec);
   release_completed(state);
 }

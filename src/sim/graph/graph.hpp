@@ -9,12 +9,15 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <span>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "sim/graph/graph_memory.hpp"
 #include "sim/graph/user_object.hpp"
 #include "sim/handle_table.hpp"
 #include "sim/lock.hpp"
@@ -31,6 +34,12 @@ struct FreedMemory {
   Use use;        ///< the node's: addresses and kind
 };
 
+/// The operations of a node, as they were given.
+struct ValueBatch {
+  Handle context;
+  std::vector<CUstreamBatchMemOpParams> operations;
+};
+
 struct GraphNode {
   GraphNode(Handle handle_, Handle graph_, Handle context_, Work work_,
             std::vector<CUgraphNode> dependencies_)
@@ -44,10 +53,14 @@ struct GraphNode {
 
   Handle handle;
   Handle graph;
-  Handle context;     ///< in which it runs; 0: in that of the launch
-  Work work;          ///< WaitWork where it does nothing itself
+  Handle context;                  ///< in which it runs; 0: in that of the launch
+  Work work;                       ///< WaitWork where it does nothing itself
+  std::vector<Work> further = {};  ///< what it does after that, one after the other
   Handle awaits = 0;  ///< an event: waits for what that was recorded behind at the launch
-  std::vector<CUgraphNode> dependencies;  ///< each once
+  /// That the node allocates, where its work is ArriveWork, or frees; its work names no range.
+  std::shared_ptr<GraphMemory> memory = nullptr;
+  std::shared_ptr<ValueBatch> batch = nullptr;  ///< of a node of waits for values and writes
+  std::vector<CUgraphNode> dependencies;        ///< each once
   std::optional<FreedMemory> freed;
   Handle child = 0;        ///< the graph that the node runs, and owns; 0 where it runs none
   Handle cloned_from = 0;  ///< the node of which this one was made
@@ -71,6 +84,7 @@ struct Graph {
   Handle handle;
   Handle capture = 0;      ///< that records into it, and owns it until then
   Handle parent_node = 0;  ///< that runs it as a child graph, and owns it
+  Handle exec = 0;         ///< made last from it: there may be one at a time where it owns memory
   std::vector<CUgraphNode> nodes;
   HeldObjects held;
 };
@@ -78,11 +92,14 @@ struct Graph {
 /// What cuGraphInstantiate makes.
 struct GraphExec {
   struct Node {
+    Handle origin;  ///< the graph's node, of which there may be several here, in a row
     Work work;
     Handle awaits;
     std::vector<std::size_t> dependencies;  ///< in `nodes`
     std::size_t chain;
-    bool is_last;  ///< nothing depends on it
+    bool is_last;                         ///< nothing depends on it
+    std::shared_ptr<GraphMemory> memory;  ///< as the node's, like the next
+    std::shared_ptr<const ValueBatch> batch;
     std::optional<FreedMemory> freed;
   };
   /// Nodes one after the other, each depending on the one before, all in one context.
@@ -91,10 +108,15 @@ struct GraphExec {
     std::size_t tail;  ///< its last node
   };
 
-  explicit GraphExec(Handle handle_) : handle(handle_) {}
+  GraphExec(Handle handle_, std::uint64_t flags_) : handle(handle_), flags(flags_) {}
+
+  [[nodiscard]] bool frees_on_launch() const {
+    return (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+  }
 
   Counted counted;
   Handle handle;
+  std::uint64_t flags;  ///< of cuGraphInstantiate
   std::vector<Node> nodes;
   std::vector<Chain> chains;
   Submitted last_launch;
@@ -104,6 +126,16 @@ struct GraphExec {
 using Graphs = HandleTable<Graph, HandleKind::graph>;
 using GraphNodes = HandleTable<GraphNode, HandleKind::graph_node>;
 using GraphExecs = HandleTable<GraphExec, HandleKind::graph_exec>;
+
+/// The nodes that a call names as dependencies of a new node of `graph`; nullopt where they are not
+/// nodes of it, each once.
+std::optional<std::vector<CUgraphNode>> read_dependencies(State& state, const Graph& graph,
+                                                          const CUgraphNode* dependencies,
+                                                          std::size_t count);
+
+/// `node` does `works`, which `operations` in `context` mean.
+void set_batch(GraphNode& node, Handle context,
+               std::span<const CUstreamBatchMemOpParams> operations, std::vector<Work> works);
 
 /// `dependencies` are nodes of `graph`, each once.
 GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
@@ -122,14 +154,16 @@ void destroy_graph(State& state, Handle graph) BERTH_REQUIRES(mutex);
 /// `nodes`, and all that they depend on.
 std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes);
 
-GraphExec& instantiate(State& state, const Graph& graph);
+/// With CUDA_GRAPH_INSTANTIATE_FLAG_*.
+GraphExec& instantiate(State& state, Graph& graph, std::uint64_t flags);
 /// What it holds it keeps while a launch of it runs.
 void destroy_exec(State& state, Handle exec) BERTH_REQUIRES(mutex);
 
 /// Runs `exec` behind the work of `stream` and behind its own earlier launch; what follows on
 /// `stream` waits for all of it. CUDA_ERROR_INVALID_VALUE, and nothing runs, where a context or an
-/// event that it uses is gone; memory that is gone faults when it runs. May let go of the lock.
-/// Host memory that was freed is also a finding.
+/// event that it uses is gone, or memory of graphs would be allocated or freed twice; memory that
+/// is gone faults when it runs. May let go of the lock. Host memory that was freed is also a
+/// finding.
 CUresult launch(State& state, GraphExec& exec, Stream& stream) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

@@ -41,8 +41,21 @@ std::vector<Stream*> make_chains(State& state, const GraphExec& exec, const Stre
   return streams;
 }
 
+Submitted submit_memory_node(State& state, const GraphExec::Node& node, Stream& stream,
+                             std::vector<Submitted> after, Handle context) BERTH_REQUIRES(mutex) {
+  if (std::holds_alternative<ArriveWork>(node.work)) {
+    after.push_back(node.memory->freed);  // the pages are there again behind the last free
+    return submit_behind(state, stream, begin_allocation(state, node.memory, context), after);
+  }
+  const Submitted freed = submit_behind(state, stream, end_allocation(state, node.memory), after);
+  note_free(state, node.memory, freed);
+  return freed;
+}
+
 Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
-                      const std::vector<Submitted>& after) BERTH_REQUIRES(mutex) {
+                      const std::vector<Submitted>& after, Handle launcher_context)
+    BERTH_REQUIRES(mutex) {
+  if (node.memory) return submit_memory_node(state, node, stream, after, launcher_context);
   const auto* record = std::get_if<RecordWork>(&node.work);
   if (record == nullptr) return submit_behind(state, stream, node.work, after);
   Event& event = *state.events.find(record->event);
@@ -67,7 +80,7 @@ std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const S
       const Event& event = *state.events.find(node.awaits);
       after.push_back({event.record, {}, event.clock});
     }
-    all.push_back(submit_node(state, node, *chains[node.chain], after));
+    all.push_back(submit_node(state, node, *chains[node.chain], after, launcher.context));
     if (node.is_last) last.push_back(all.back());
   }
   for (Stream* chain : chains) state.scheduler.destroy(*chain);  // once its work is done
@@ -80,8 +93,11 @@ CUresult launch(State& state, GraphExec& exec, Stream& stream) {
   if (!is_whole(state, exec)) return CUDA_ERROR_INVALID_VALUE;
   const CUresult fault = fault_of(state, exec);
   if (fault != CUDA_SUCCESS) return fault;
+  if (!may_launch(exec)) return CUDA_ERROR_INVALID_VALUE;
+  if (!provide_pages(state, exec)) return CUDA_ERROR_OUT_OF_MEMORY;
   Scheduler& scheduler = state.scheduler;
   scheduler.hold();
+  free_left_over(state, exec, stream);
   const Submitted fork = submit_behind(state, stream, WaitWork{}, {exec.last_launch});
   exec.last_launch =
       submit_behind(state, stream, WaitWork{}, submit_nodes(state, exec, stream, fork));

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "base/mutex.hpp"
 #include "sim/handle_table.hpp"
@@ -16,6 +18,7 @@
 
 namespace berth::sim {
 
+struct GraphMemory;
 struct State;
 
 struct UserObject {
@@ -34,10 +37,12 @@ using UserObjects = HandleTable<UserObject, HandleKind::user_object>;
 /// How many references of each object a graph holds.
 using HeldObjects = std::map<Handle, std::uint64_t>;
 
-/// What an executable graph held that was destroyed while it ran: kept until then.
+/// What work that runs still needs: of an executable graph that was destroyed, of memory of a graph
+/// that was freed.
 struct HeldUntil {
   Submitted done;
   HeldObjects objects;
+  std::vector<std::shared_ptr<GraphMemory>> memory;
 };
 
 /// `count` references less; with the last the destructor is called, on the thread of host

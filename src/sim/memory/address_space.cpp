@@ -135,15 +135,14 @@ Range* AddressSpace::find_for_work(std::uint64_t address) {
   const auto arrived = containing(arrived_, address);
   if (arrived != arrived_.end()) return &arrived->second;
   Range* range = find(address);
-  return range != nullptr && range->kind != RangeKind::pool_allocation ? range : nullptr;
+  return range != nullptr && !range->is_stream_ordered() ? range : nullptr;
 }
 
 Span AddressSpace::span_for_work(std::uint64_t address, std::uint64_t bytes) {
   const auto arrived = containing(arrived_, address);
   if (arrived == arrived_.end()) {
     const Range* range = find(address);
-    return range != nullptr && range->kind == RangeKind::pool_allocation ? Span{}
-                                                                         : span(address, bytes);
+    return range != nullptr && range->is_stream_ordered() ? Span{} : span(address, bytes);
   }
   const Range& range = arrived->second;
   if (bytes > range.end() - address) return {};

@@ -21,6 +21,7 @@ namespace berth::sim {
 enum class RangeKind {
   allocation,
   pool_allocation,
+  graph_allocation,  ///< the address of an allocation node; without a block where it has no memory
   mapping,
   managed,  ///< stays in host memory, where every device and the host reach it
   host_allocation,
@@ -53,9 +54,11 @@ struct Range {
     return kind == RangeKind::managed || kind == RangeKind::host_allocation ||
            kind == RangeKind::host_registration;
   }
-  [[nodiscard]] bool is_closed() const {
-    return kind == RangeKind::mapping || kind == RangeKind::pool_allocation;
+  /// Whether work sees it from an allocation to a free that are work themselves.
+  [[nodiscard]] bool is_stream_ordered() const {
+    return kind == RangeKind::pool_allocation || kind == RangeKind::graph_allocation;
   }
+  [[nodiscard]] bool is_closed() const { return kind == RangeKind::mapping || is_stream_ordered(); }
 };
 
 struct Reservation {
@@ -82,6 +85,8 @@ struct Span {
 class AddressSpace {
  public:
   Range& add(const Range& range);
+  /// For a range that is added to the view of work alone.
+  std::uint64_t new_id() { return next_id_++; }
   void remove(std::uint64_t start);
   /// The range that contains `address`, or null.
   Range* find(std::uint64_t address);

@@ -121,7 +121,8 @@ nvml::Return berth_sim_nvmlDeviceGetPciInfo_v3(nvml::Device device, nvml::PciInf
   pci->domain = static_cast<unsigned>(facts.pci_domain);
   pci->bus = static_cast<unsigned>(facts.pci_bus);
   pci->device = static_cast<unsigned>(facts.pci_device);
-  pci->pciDeviceId = 0x233010de;  // an H100; the vendor stands in the low half
+  pci->pciDeviceId = kPciDeviceId;
+  pci->pciSubSystemId = kPciSubsystemId;
   const std::string address = pci_address_text(facts);
   write_text(pci->busIdLegacy, sizeof(pci->busIdLegacy), std::string_view(address).substr(4));
   write_text(pci->busId, sizeof(pci->busId), address);

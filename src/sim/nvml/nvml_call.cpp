@@ -6,8 +6,8 @@
 namespace berth::sim {
 namespace {
 
-/// A handle is this and a place: no valid address, and nothing else's handle.
-constexpr std::uint64_t kHandleBase = std::uint64_t{0xA} << 60;
+/// A handle is this and a place: no valid address, nothing else's handle, and not negative.
+constexpr std::uint64_t kHandleBase = std::uint64_t{0xF} << 59;
 
 }  // namespace
 
