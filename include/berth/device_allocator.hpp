@@ -15,27 +15,12 @@
 #include "berth/error.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/export.h"
+#include "berth/mapped_range.hpp"
 #include "berth/memory_limits.hpp"
 #include "berth/memory_pool.hpp"
 #include "berth/stream.hpp"
 
 namespace berth {
-
-/// A range of device addresses that an allocator has mapped: DeviceAllocatorOptions::on_map and
-/// on_unmap.
-struct MappedRange {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  /// The range consists of pieces of this size, each with a physical allocation of its own. In a
-  /// contiguous pool, and without virtual memory, the range is one piece.
-  std::size_t piece_bytes = 0;
-  Device device = Device::cpu();  ///< of the memory
-  /// Whether the same memory is mapped elsewhere, too, as a range of its own: a block that is
-  /// joined of separate free memory is used at these addresses.
-  bool is_alias = false;
-};
-
-using MappingCallback = std::function<void(const MappedRange&)>;
 
 /// Options of a DeviceAllocator.
 struct DeviceAllocatorOptions {

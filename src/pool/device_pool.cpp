@@ -48,7 +48,7 @@ Source make_source(const DevicePool::Setup& setup, const MemoryPoolOptions& opti
                    std::size_t device_bytes, BlockHeap& heap) {
   DeviceContext& context = setup.context;
   const std::size_t segment_bytes = setup.device.segment_bytes;
-  const MappingNotices notices(context, setup.device);
+  const MappingNotices notices(context, setup.device.on_map, setup.device.on_unmap);
   if (!setup.device.virtual_memory || !supports_virtual_memory(context)) {
     return {.segments =
                 std::make_unique<DeviceSegments>(context, segment_bytes, device_bytes, notices)};

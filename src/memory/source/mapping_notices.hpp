@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "berth/device_allocator.hpp"
+#include "berth/mapped_range.hpp"
 
 #include "device/device_context.hpp"
 
 namespace berth {
 
-/// A value without callbacks by default. The options must outlive it.
+/// A value without callbacks by default. The callbacks must outlive it.
 /// Threads  Safe from any thread. The callbacks are called under the locks of the caller.
 class MappingNotices {
  public:
@@ -25,10 +25,11 @@ class MappingNotices {
   };
 
   MappingNotices() = default;
-  MappingNotices(DeviceContext& context, const DeviceAllocatorOptions& options)
+  MappingNotices(DeviceContext& context, const MappingCallback& on_map,
+                 const MappingCallback& on_unmap)
       : context_(&context),
-        on_map_(options.on_map ? &options.on_map : nullptr),
-        on_unmap_(options.on_unmap ? &options.on_unmap : nullptr) {}
+        on_map_(on_map ? &on_map : nullptr),
+        on_unmap_(on_unmap ? &on_unmap : nullptr) {}
 
   /// The range is usable from now on.
   /// Errors  Those of on_map: the range is not known to the program then.
