@@ -90,9 +90,9 @@ class BERTH_API Allocator {
   /// Returns cached memory to the driver until at most `bytes_to_keep` bytes are reserved, as far
   /// as blocks in use permit. 0 returns all that can be returned. The result is the number of bytes
   /// returned.
-  /// Blocking  Waits for the work of streams whose cached memory it returns. If that does not
-  ///           suffice and memory awaits a stream that berth does not own and cannot query, waits
-  ///           until the device is idle. Cache hits of other threads continue meanwhile.
+  /// Blocking  Waits for the work of streams whose cached memory it returns, and for uses by other
+  ///           streams that freed blocks await. If memory awaits a stream that berth does not own
+  ///           and cannot query, waits until the device is idle. Hits of the cache continue.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
   /// Returns memory that was not needed for `age`: the amount that is reserved beyond the most that

@@ -158,8 +158,7 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
 
 std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
   const std::size_t reserved = reserve_.budget().reserved();
-  return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0,
-                        HostWait::for_streams);
+  return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0, HostWait::yes);
 }
 
 std::size_t CachingAllocator::release_unused(std::chrono::nanoseconds age,
@@ -183,6 +182,12 @@ std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
   return reserve_.release_idle(bytes, order_.idle());
 }
 
+std::size_t CachingAllocator::release_once_idle(std::size_t bytes) {
+  const std::vector<Freed> idle = order_.wait_until_idle();
+  const MutexLock slow(heap_.slow_mutex);
+  return reserve_.release_idle(bytes, idle);
+}
+
 std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
   require_origin();
   MappingNotices::require_outside("returning cached memory");
@@ -197,11 +202,10 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
   if (wait == HostWait::no || released >= bytes || heap_.keeps_memory || is_asleep()) {
     return released;
   }
-  while (wait == HostWait::for_all && order_.wait_for_oldest(deferred_by)) continue;
-  const std::vector<Freed> idle = order_.wait_until_idle();
-  {
-    const MutexLock slow(heap_.slow_mutex);
-    released += reserve_.release_idle(bytes - released, idle);
+  released += release_once_idle(bytes - released);
+  if (released < bytes && order_.wait_for_oldest(deferred_by)) {
+    while (order_.wait_for_oldest(deferred_by)) continue;
+    released += release_once_idle(bytes - released);
   }
   // A reclaimed block may belong to a stream other than the one it awaited. After these two passes,
   // no further block can become free.
@@ -255,7 +259,7 @@ void CachingAllocator::wake(DeviceContext& context) {
   }
   const MemoryBudget& budget = reserve_.budget();
   if (others_ && budget.has_own_room(bytes) &&
-      others_(budget.reclaim_target_bytes(bytes), HostWait::for_all) > 0 &&
+      others_(budget.reclaim_target_bytes(bytes), HostWait::yes) > 0 &&
       reserve_.try_to_wake(context))
     return;
   throw OutOfMemory(format_text(

@@ -32,12 +32,9 @@ namespace berth {
 /// Threads  Safe from any thread.
 class CachingAllocator final : public StreamObserver {
  public:
-  /// The work of the GPU that the host may wait for.
-  enum class HostWait {
-    no,
-    for_streams,  ///< work before the frees of cached blocks
-    for_all,      ///< and work of other streams that deferred frees await
-  };
+  /// Whether the host may wait for the GPU: for the work before the frees of cached blocks, and for
+  /// the uses by other streams that deferred frees await.
+  enum class HostWait { no, yes };
   /// Reclaims `bytes` or somewhat more from the other allocators of the same memory. Returns the
   /// number of bytes. Called without a lock.
   using ReclaimFromPeers = std::function<std::size_t(std::size_t bytes, HostWait wait)>;
@@ -257,6 +254,8 @@ class CachingAllocator final : public StreamObserver {
 
   std::size_t release_idle_now(std::size_t bytes)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  /// Waits for the streams with free memory first.
+  std::size_t release_once_idle(std::size_t bytes) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   // caching_allocator_inspect.cpp
   /// The stream of a block in a snapshot; none for a block that any stream may use.

@@ -120,8 +120,13 @@ CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
         slow.unlock();
       }
     }
+    const bool had_opened_own_memory = request.has_opened_own_memory;
     const Outcome outcome = (this->*rung.step)(request);
     if (request.data != nullptr) return outcome;
+    // Memory that a rung has found can be adjacent to the request's own.
+    if (outcome == Outcome::progress && had_opened_own_memory) {
+      request.has_opened_own_memory = false;
+    }
     can_grow |= rung.step == &CachingAllocator::grow;
     if (outcome == Outcome::nothing) continue;
     request.has_progressed |= outcome == Outcome::progress;
@@ -252,11 +257,6 @@ CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
 
 CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> idle,
                                                             Request& request) {
-  const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
-  // The request has searched its own memory. As unowned memory, it can be returned. Opening it
-  // counts as progress only once, because growth takes it over again.
-  const bool opens_own_memory =
-      own != idle.end() && !std::exchange(request.has_opened_own_memory, true);
   if (isolates_streams()) {
     if (reserve_.give_back_for(request, idle) > 0) return Outcome::progress;
     // No memory is returned or becomes unowned.
@@ -264,13 +264,18 @@ CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> i
       return order_.borrow(request) > 0 ? Outcome::progress : Outcome::nothing;
   }
   std::size_t own_blocks = 0;
+  const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
   if (own != idle.end()) {
     own_blocks = order_.open({&*own, 1});
-    if (!opens_own_memory) request.changes_seen += own_blocks;
     idle.erase(own);
+    // The request has searched its own memory. As unowned memory, it can be returned. Opening it
+    // again counts as progress only if another rung has found memory since, because growth takes it
+    // over again.
+    if (std::exchange(request.has_opened_own_memory, true)) {
+      request.changes_seen += std::exchange(own_blocks, 0);
+    }
   }
-  const std::size_t blocks = order_.open(idle) + (opens_own_memory ? own_blocks : 0);
-  return blocks > 0 ? Outcome::progress : Outcome::nothing;
+  return order_.open(idle) + own_blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
 CachingAllocator::Outcome CachingAllocator::open_idle(Request& request) {
@@ -307,7 +312,7 @@ CachingAllocator::Outcome CachingAllocator::reclaim_from_pools(Request& request)
 }
 
 CachingAllocator::Outcome CachingAllocator::reclaim_from_pools_after_wait(Request& request) {
-  return reclaim_from(request, HostWait::for_all);
+  return reclaim_from(request, HostWait::yes);
 }
 
 CachingAllocator::Outcome CachingAllocator::take_behind_waits(Request& request) {

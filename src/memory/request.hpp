@@ -39,7 +39,7 @@ struct Request {
   int waits_for_all_left = 16;
   bool consolidates_first = false;     ///< the heap, before it is searched
   bool may_wait = true;                ///< for streams, other threads and the program's callback
-  bool has_opened_own_memory = false;  ///< its own idle memory is unowned
+  bool has_opened_own_memory = false;  ///< nothing was found since its own idle memory was opened
   bool has_progressed = true;          ///< since on_pressure was called last
   std::size_t give_backs = 0;          ///< completed steps of give_back()
 };

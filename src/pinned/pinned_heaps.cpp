@@ -265,7 +265,7 @@ std::size_t PinnedHeaps::trim(std::size_t bytes_to_keep) {
   std::size_t released = 0;
   for_each([&](Heap& heap) {
     released += heap.allocator.release_cached(bytes - std::min(bytes, released),
-                                              CachingAllocator::HostWait::for_streams);
+                                              CachingAllocator::HostWait::yes);
   });
   return released;
 }

@@ -145,12 +145,10 @@ std::size_t DeviceMemory::trim(std::size_t bytes_to_keep) {
   const std::size_t of_closed = private_.clean_up();
   const std::size_t reserved = budget_.reserved();
   const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
-  std::size_t released =
-      own_.allocator().release_cached(bytes, CachingAllocator::HostWait::for_streams);
+  std::size_t released = own_.allocator().release_cached(bytes, CachingAllocator::HostWait::yes);
   for (const auto& pool : private_.all()) {
     if (released >= bytes) break;
-    released +=
-        pool->allocator().release_cached(bytes - released, CachingAllocator::HostWait::for_streams);
+    released += pool->allocator().release_cached(bytes - released, CachingAllocator::HostWait::yes);
   }
   return of_closed + released;
 }

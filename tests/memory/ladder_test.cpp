@@ -40,6 +40,30 @@ TEST_CASE("what the callback frees serves the request, on whichever stream and t
   }
 }
 
+TEST_CASE("free memory of a busy stream and new memory together serve one request") {
+  for (const CrossStreamReuse reuse : {CrossStreamReuse::behind_waits, CrossStreamReuse::never}) {
+    CAPTURE(int(reuse));
+    DeviceAllocatorOptions options;
+    options.limits.bytes_reserved_max = 6_MiB;
+    options.cross_stream_reuse = reuse;
+    MemoryTest test(manual_progress(small_device(64_MiB)), options);
+    const Stream first = test.stream();
+    const Stream second = test.stream();
+    const Stream third = test.stream();
+    Allocation freed = test.memory.allocate(1_MiB, third);
+    const Allocation live = test.memory.allocate(2_MiB, second);
+    Allocation busy = test.memory.allocate(512_KiB, first);
+    test.log.submit(first, "work");
+    freed.reset();
+    busy.reset();
+    Allocation taken = test.memory.allocate(512_KiB, second);
+    const Allocation also_live = test.memory.allocate(512_KiB, second);
+    taken.reset();
+    CHECK(test.memory.allocate(3_MiB - 32_KiB, third).data() != nullptr);
+    CHECK(test.counters().out_of_memory == 0);
+  }
+}
+
 TEST_CASE("the callback hears how many bytes are missing") {
   std::size_t missing = 0;
   DeviceAllocatorOptions options;

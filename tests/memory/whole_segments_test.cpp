@@ -48,7 +48,7 @@ class NumberedSegments final : public WholeSegments {
   bool refuses = false;       ///< to free
 
  private:
-  bool free_segment(std::uintptr_t address) noexcept override {
+  bool free_segment(std::uintptr_t address, std::size_t /*bytes*/) noexcept override {
     if (refuses) return false;
     freed.push_back(address);
     return true;
