@@ -159,10 +159,10 @@ BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
 /// For berth_allocator_set_limits(): no limit but the device's memory.
 #define BERTH_NO_LIMIT SIZE_MAX
 
-/// Sets the hard and the soft limit of the device's memory, in bytes, from now on:
-/// `bytes_reserved_max` is never exceeded, and beyond `bytes_reserved_soft_max` cached memory that
-/// can be returned without waiting is returned first. 0 is a limit too. Memory already reserved
-/// beyond them stays until it is trimmed. Only for the allocator of a device.
+/// Sets the hard and the soft limit of a device's memory, or of a private pool, in bytes, from now
+/// on: `bytes_reserved_max` is never exceeded, and beyond `bytes_reserved_soft_max` cached memory
+/// that can be returned without waiting is returned first. 0 is a limit too. Memory already
+/// reserved beyond them stays until it is trimmed. Only for the allocator of a device or of a pool.
 BERTH_API berth_status berth_allocator_set_limits(berth_allocator* allocator,
                                                   size_t bytes_reserved_max,
                                                   size_t bytes_reserved_soft_max);

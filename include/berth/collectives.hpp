@@ -23,8 +23,8 @@ class DeviceRegistry;
 class PinnedAllocator;
 
 /// One part of a collective copy: memory, and the stream that orders its use. The copy into or out
-/// of the memory runs on that stream. Device memory needs a stream of its device. Host memory needs
-/// a stream of the device on the other side, or none if the other side is host memory too.
+/// of the memory runs on that stream. Device memory needs a stream of its device, host memory one
+/// of the device on the other side.
 struct Shard {
   void* data;         ///< only read by a gather; may be null if `bytes` is 0
   std::size_t bytes;  ///< 0: this part is empty, for example if a batch has fewer rows than devices

@@ -27,8 +27,8 @@ extern "C" {
 /// Blocking  Does not wait for pinned and device memory. A pageable source: until it is in staging
 ///           memory, which takes a memcpy; if it does not fit, until the stream has passed a part
 ///           of the copy. A pageable target: until the stream has passed the copy.
-///           berth_transfer_start() waits for neither. Copies between host memory are complete when
-///           the call returns.
+///           berth_transfer_start() waits for neither. Copies between host memory wait for the
+///           stream and are complete when the call returns, as with cuMemcpyAsync.
 /// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
 ///           neither side belongs to. BERTH_STREAM_CAPTURED: the stream is captured, and the host
 ///           would do the copy or a part of it (pageable memory, host to host); nothing has been

@@ -143,6 +143,7 @@ Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest reques
   ++copies_host_;
   std::shared_ptr<TransferState> transfer;
   if (request.returns_transfer) transfer = std::make_shared<HostTransfer>(shape.bytes());
+  wait_for(request.stream);  // earlier work of the stream may access both sides
   shape.copy_on_host();
   return end(transfer, std::move(request));
 }

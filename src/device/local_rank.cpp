@@ -2,6 +2,7 @@
 #include "berth/local_rank.hpp"
 
 #include <charconv>
+#include <limits>
 #include <string>
 
 #include "berth/error.hpp"
@@ -20,8 +21,8 @@ int parse_rank(const char* variable, const std::string& text) {
   const auto [stop, failure] = std::from_chars(text.data(), end, rank);
   if (failure != std::errc() || stop != end || rank < 0) {
     throw InvalidArgument(
-        format_text("{}={} is no local rank; accepted: a number from 0 in decimal digits", variable,
-                    quoted(text)));
+        format_text("{}={} is no local rank; accepted: a number from 0 to {} in decimal digits",
+                    variable, quoted(text), std::numeric_limits<int>::max()));
   }
   return rank;
 }

@@ -8,6 +8,8 @@
 
 #include "berth/error.hpp"
 
+#include "base/quoted.hpp"
+
 namespace berth {
 
 /// Created in advance, because its copies need no memory.
@@ -16,7 +18,7 @@ inline const OutOfMemory kHostOutOfMemory{"the host is out of memory"};
 /// An exception that is not an Error comes from the program's on_pressure callback.
 inline Error failed_callback(const char* what) noexcept {
   try {
-    return OutOfMemory(std::string("a callback of the program failed: ") + what);
+    return OutOfMemory(std::string("a callback of the program failed: ") + on_one_line(what));
   } catch (const std::bad_alloc&) {
     return kHostOutOfMemory;
   }

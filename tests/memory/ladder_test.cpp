@@ -103,14 +103,14 @@ TEST_CASE(
 
 TEST_CASE("an exception of the callback's own passes through, and is an error where none may") {
   DeviceAllocatorOptions options;
-  options.on_pressure = [](std::size_t) -> bool { throw std::runtime_error("spilled wrongly"); };
+  options.on_pressure = [](std::size_t) -> bool { throw std::runtime_error("spilled\nwrongly"); };
   MemoryTest test(small_device(64_MiB), options);
   const Stream stream = test.stream();
   const Allocation live = test.memory.allocate(48_MiB, stream);
   CHECK_THROWS_AS(static_cast<void>(test.memory.allocate(40_MiB, stream)), std::runtime_error);
   const std::string message =
       message_of(test.memory.try_allocate(40_MiB, stream), Errc::out_of_memory);
-  CHECK(contains(message, "spilled wrongly"));
+  CHECK(contains(message, "spilled\\x0awrongly"));
   test.memory.validate();
   CHECK(test.memory.allocate(8_MiB, stream).data() != nullptr);
 }
