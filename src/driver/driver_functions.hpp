@@ -3,10 +3,10 @@
 //
 //   X(member, symbol, version, need)
 //
-// member    its name on berth::Driver and in the statistics symbol    NVIDIA's name without a
-// version suffix; cuda.h maps it to the ABI below by macro version   the CUDA version that
-// introduced this ABI, as cuGetProcAddress expects it need      required: a driver without it is
-// refused. optional: see Driver::has().
+// member    its name on berth::Driver and in the statistics
+// symbol    NVIDIA's name without a version suffix; cuda.h maps it to the ABI below by macro
+// version   the CUDA version that introduced this ABI, as cuGetProcAddress expects it
+// need      required: a driver without it is refused. optional: see Driver::has().
 #pragma once
 
 #include <cuda.h>
