@@ -22,7 +22,8 @@
 
 namespace berth {
 
-/// The table of threads, owners and parts on which PerThread is built. Threads  As PerThread.
+/// The table of threads, owners and parts on which PerThread is built.
+/// Threads  As PerThread.
 class PerThreadTable {
  public:
   /// Whether to wait for the table's lock. A thread that ends holds it while it waits for the locks

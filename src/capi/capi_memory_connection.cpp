@@ -16,7 +16,8 @@
 using namespace berth;
 using namespace berth::capi;
 
-/// Blocks arrive many at a time, and are returned one by one. Threads Safe from any thread.
+/// Blocks arrive many at a time, and are returned one by one.
+/// Threads  Safe from any thread.
 struct berth_memory_connection {
   berth_memory_connection(const Runtime& runtime, int socket)
       : connection(runtime.connect_memory(socket)) {}

@@ -30,7 +30,8 @@ struct VisibilitySource {
   std::vector<std::string> node_faults;
 };
 
-/// Refers to its list. Threads  Immutable.
+/// Refers to its list.
+/// Threads  Immutable.
 class Visibility {
  public:
   Visibility(const DeviceList& list, VisibilityVariables variables, VisibilitySource source);

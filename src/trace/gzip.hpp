@@ -13,8 +13,9 @@ bool is_gzip(std::string_view content);
 
 /// The decompressed content, of all members if there are several. Decompresses twice, the first
 /// time only to measure, so that the content never exists in two arrays at once, and content that
-/// is too large is never stored. Errors  InvalidArgument that names `name`: not gzip, damaged,
-/// truncated, followed by other data, or more than `bytes_max`.
+/// is too large is never stored.
+/// Errors  InvalidArgument that names `name`: not gzip, damaged, truncated, followed by other data,
+///         or more than `bytes_max`.
 std::string gunzip(const std::string& name, std::string_view content, std::size_t bytes_max);
 
 }  // namespace berth

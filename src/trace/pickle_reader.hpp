@@ -11,9 +11,9 @@
 namespace berth {
 
 /// The value of the pickle. Its texts are views into `content` if possible, so `content` must
-/// outlive the result. Data after the pickle's end is ignored. Errors  InvalidArgument that names
-/// `name`, the offset, and the opcode: not a pickle, truncated, an opcode that names or builds a
-/// class, or more than `limits`.
+/// outlive the result. Data after the pickle's end is ignored.
+/// Errors  InvalidArgument that names `name`, the offset, and the opcode: not a pickle, truncated,
+///         an opcode that names or builds a class, or more than `limits`.
 PlainValue read_pickle(const std::string& name, std::string_view content, PlainData& data,
                        const PlainLimits& limits = {});
 

@@ -49,8 +49,8 @@ struct MemoryTimeline {
   std::string allocator_settings;  ///< PYTORCH_CUDA_ALLOC_CONF or similar; empty if unknown
 };
 
-/// `host_bytes_max` limits `data`, the timeline, and the resulting trace. Errors  InvalidArgument
-/// that names `name`, the place in the snapshot, and the accepted values.
+/// `host_bytes_max` limits `data`, the timeline, and the resulting trace.
+/// Errors  InvalidArgument that names `name`, the place in the snapshot, and the accepted values.
 MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root,
                              std::uint64_t host_bytes_max = kTraceHostBytesMax);
 

@@ -12,8 +12,9 @@
 namespace berth {
 
 /// `encoding` is the format of the snapshot, "pickle" or "JSON", for the trace's header.
-/// `host_bytes_max` limits `data` and the result. Errors  InvalidArgument that names `name` and the
-/// place in the snapshot: no memory snapshot, no events, or contradictory events.
+/// `host_bytes_max` limits `data` and the result.
+/// Errors  InvalidArgument that names `name` and the place in the snapshot: no memory snapshot, no
+///         events, or contradictory events.
 Trace trace_from_snapshot(const std::string& name, std::string_view encoding, const PlainData& data,
                           PlainValue root, std::uint64_t host_bytes_max = kTraceHostBytesMax);
 
