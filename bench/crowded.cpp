@@ -69,7 +69,7 @@ double held_up_ns(const HolesPlan& plan) {
         void* const data = allocator.allocate(4_KiB, streams[1]);
         longest = std::max(longest, Clock::now() - begin);
         allocator.deallocate(data, 4_KiB, streams[1]);
-        // The first comes from the driver.
+        // The first block comes from the driver.
         if (!is_ready.exchange(true)) longest = {};
       }
       ns = std::chrono::duration<double, std::nano>(longest).count();
