@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does one request cost others, and the driver, where there is much to look through? On
-// simulated devices of its own.
+// What does one request cost other threads, and the driver, if the heap has many holes and streams?
+// On simulated devices of its own.
 //   held_up_by_failure  the longest that an allocation of 4 KiB takes on one thread while a request
 //                       fails on another, which has looked at everything: wall time, the median of
 //                       five requests. Rows: holes

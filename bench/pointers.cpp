@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does it cost to say something of a block? Nanoseconds, one thread.
+// What do lookups and uses of a block cost? Nanoseconds, one thread.
 //   find_interior  finding whose memory a pointer into a block is. Rows: so many blocks live in the
 //                  device's own pool, and as many in a private one
 //   pair_recorded  an allocation, record_stream() for another stream and the free; the other stream

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory does an allocator take that nobody asked for, and what does it pay to take less?
-// waste is peak reserved / peak live - 1.
+// How much memory does an allocator take beyond the requested bytes, and what does it cost to take
+// less? waste is peak reserved / peak live - 1.
 //   waste_trace             in the first pass of a program. Rows: traces
 //   waste_trace_pass10      in ten passes. Rows: traces
 //   waste_random            sizes at random, at steady load. Rows: sizes

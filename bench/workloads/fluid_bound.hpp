@@ -25,7 +25,7 @@ class FluidBound {
   /// For a caller that runs the operations together with an allocator, in the allocator's time.
   void advance_to(std::uint64_t now_ns) { now_ns_ = std::max(now_ns_, now_ns); }
 
-  /// Of all passes so far.
+  /// The values of all passes so far.
   [[nodiscard]] std::uint64_t bytes_live_peak() const { return bytes_live_peak_; }
   [[nodiscard]] std::uint64_t bytes_reserved() const { return bytes_reserved_; }
   /// The peak of live bytes and freed bytes whose work is not done: the same value computed
