@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what an adapter adds to the calls that it makes. Nanoseconds for one allocation of a
-// cached block of 64 KiB and its free, one thread; the peer `direct` is the same by berth's C++
-// functions, of the same allocator, on the same stream. The stream is one that berth does not own,
-// because those who use an adapter bring their own; `direct` refers to it once, outside the loop.
+// Measures the overhead of an adapter. Nanoseconds for one allocation of a cached block of 64 KiB
+// and its free, one thread; the peer `direct` is the same by berth's C++ functions, with the same
+// allocator and stream. berth does not own the stream, because users of an adapter have their own;
+// `direct` refers to it once, outside the loop.
 //
-// Links the shared library, as programs do that use adapters: it has no part of berth in itself.
+// Links the shared library, as programs with adapters do, and contains no part of berth.
 #include <cstdio>
 #include <cstdlib>
 #include <memory_resource>
@@ -38,7 +38,7 @@ void check(berth_status status) {
   if (status != BERTH_OK) throw InvalidArgument(berth_last_error_message());
 }
 
-/// The Runtime of libberth_torch, which all of them use, and a stream of the program.
+/// The Runtime of libberth_torch, which all adapters use, and a stream of the program.
 class Program {
  public:
   Program() : handle_(berth_torch_runtime()) {

@@ -12,7 +12,7 @@ import unittest
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 MIB = 1 << 20
 HEADER = "op,id,bytes,stream,device,t_us\n"
-# Stream 1 wants as much as stream 0 has freed.
+# Stream 1 requests as much as stream 0 has freed.
 TRACE = HEADER + (
     f"alloc,1,{4 * MIB},0,0,0\nfree,1,{4 * MIB},0,0,1\nalloc,2,{4 * MIB},1,0,2\nalloc,3,8,1,0,3\n"
 )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long does it take to spread a buffer over the devices of a machine, or to collect it?
-// Nanoseconds of virtual time on simulated links (workloads/virtual_collectives.hpp), so that the
-// values depend on no machine. Each beside a naive loop of copies. Rows: devices
+// Measures collective copies over the devices of a machine. Nanoseconds of virtual time on
+// simulated links (workloads/virtual_collectives.hpp), so that the values do not depend on the
+// machine. Each is compared with a naive loop of copies. Rows: devices
 //   broadcast_device  1 GiB of device 0 to all others; the loop is on the stream of device 0
 //   broadcast_host    1 GiB of pinned memory to all; each copy of the loop is on its device's
 //                     stream

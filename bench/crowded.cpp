@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does one request cost others, and the driver, where there is much to look through? On
-// simulated devices of its own.
+// What does one request cost other threads, and the driver, if the heap has many holes and streams?
+// On simulated devices of its own.
 //   held_up_by_failure  the longest that an allocation of 4 KiB takes on one thread while a request
 //                       fails on another, which has looked at everything: wall time, the median of
 //                       five requests. Rows: holes
@@ -69,7 +69,7 @@ double held_up_ns(const HolesPlan& plan) {
         void* const data = allocator.allocate(4_KiB, streams[1]);
         longest = std::max(longest, Clock::now() - begin);
         allocator.deallocate(data, 4_KiB, streams[1]);
-        // The first comes from the driver.
+        // The first block comes from the driver.
         if (!is_ready.exchange(true)) longest = {};
       }
       ns = std::chrono::duration<double, std::nano>(longest).count();

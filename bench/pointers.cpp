@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does it cost to say something of a block? Nanoseconds, one thread.
+// What do lookups and uses of a block cost? Nanoseconds, one thread.
 //   find_interior  finding whose memory a pointer into a block is. Rows: so many blocks live in the
 //                  device's own pool, and as many in a private one
 //   pair_recorded  an allocation, record_stream() for another stream and the free; the other stream
@@ -38,11 +38,11 @@ class FindInterior {
   }
 
   void step() { found_ += find(memory_, pointers_[position_++ % kPointers]) ? 1 : 0; }
-  /// Whether every pointer was found, which also keeps the compiler from leaving a search out.
+  /// Whether every pointer was found, which also keeps the compiler from removing a search.
   [[nodiscard]] bool found_all() const { return found_ == position_; }
 
  private:
-  /// The block where the allocator can tell it, else whose memory it is.
+  /// The block if the allocator reports it, otherwise the owner of the memory.
   template <class Memory>
   static bool find(const Memory& memory, const void* pointer) {
     if constexpr (requires { memory.find_block(pointer); })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does it cost when one thread takes and another one gives back? Nanoseconds of wall time
-// while both threads run.
+// What does it cost if one thread acquires and another one returns? Nanoseconds of wall time while
+// both threads run.
 //   free_remote   the free of a block alone
 //   pair_remote   allocation and free: half of what a pair costs on one thread where they do not
 //                 get in each other's way

@@ -14,7 +14,7 @@
 namespace berth::bench {
 namespace {
 
-// So many operations that a hundred of them exceed the quantile.
+// The number of operations of which a hundred exceed the quantile.
 constexpr std::size_t kTimedOperations = 100'000;
 
 template <class Allocator>

@@ -24,7 +24,7 @@ OURS = "berth"
 LEFT_OUT = "left out"  # label of a benchmark without a value
 SKIPPED = 77  # exit status of a binary, and of this script, that cannot run here
 NAME_SUFFIX = re.compile(r"/(real_time|(threads|iterations|repeats):\d+)$")
-# Of what is no time: the unit by the counter that holds it.
+# Units other than time, by the counter that has the value.
 UNITS = {
     "bytes": "B",
     "calls": "calls",
@@ -33,7 +33,7 @@ UNITS = {
     "ratio": "ratio",
     "requests_refused": "requests",
 }
-# Whose rows say little by their mean alone: a few bad ones hide many good ones, and the other way.
+# Figures whose mean says little: a few bad rows hide many good ones, or the reverse.
 UNITS_WITH_SPREAD = {"%", "ratio"}
 
 
@@ -51,8 +51,8 @@ class Figure:
         return list(self.values.get(OURS, {}))
 
     def mean(self, peer: str) -> float | None:
-        """Over all rows; None where the peer lacks one of them. A peer without rows has one value
-        that stands beside them all."""
+        """The mean over all rows; None if the peer lacks one of them. A peer without rows has one
+        value for all rows."""
         of_row = self.values.get(peer, {})
         if set(of_row) == {""}:
             return of_row[""]
@@ -70,7 +70,7 @@ class Figure:
         ]  # fmt: skip
 
     def spread_figures(self) -> list[Figure]:
-        """Median and worst of the rows, where their unit asks for that; the least is best."""
+        """Median and worst of the rows, if their unit has them; the lowest value is best."""
         if self.unit not in UNITS_WITH_SPREAD or len(self.rows) < 2:
             return []
         whole = [peer for peer in self.values if self.mean(peer) is not None]
@@ -106,7 +106,7 @@ class Report:
         context = output["context"]
         self.device = context["device"]
         repetitions: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
-        # In the order of registration, which interleaving hides.
+        # In the order of registration, which interleaved runs do not have.
         for run in sorted(output["benchmarks"], key=lambda run: run["family_index"]):
             if run.get("error_occurred"):
                 self.add_failure(run)
@@ -119,13 +119,13 @@ class Report:
             figure.values[peer][row] = statistics.median(values)
 
     def add_failure(self, run: dict) -> None:
-        """Of an error the first line, once for all repetitions: some append where it was thrown."""
+        """The first line of an error, once for all repetitions; some errors append a call site."""
         failure = f"{run['run_name']}: {run['error_message'].splitlines()[0]}"
         if failure not in self.failures:
             self.failures.append(failure)
 
     def add_messages(self, text: str) -> None:
-        """What one binary wrote to standard error: its lines on what it left out, each once."""
+        """The lines of one binary on standard error about left-out figures, each once."""
         lines = [line for line in text.splitlines() if line.startswith("left out: ")]
         self.left_out += [line for line in lines if line not in self.left_out]
 

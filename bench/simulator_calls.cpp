@@ -38,8 +38,8 @@ void need(CUresult result) {
 /// A simulator, and the objects of the calls.
 class Subject {
  public:
-  /// `crowd`: other streams that have had work, which the streams here wait for and they for them
-  /// where the default stream is used, and other memory.
+  /// `crowd`: other streams with past work, which wait for the streams here and are awaited by them
+  /// if the default stream is used, and other memory.
   explicit Subject(bool checks, bool crowd = false)
       : simulator_(std::string("memory=1GiB,poison=off,checks=") + (checks ? "on" : "off")) {
     CUcontext context = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory does an allocator take that nobody asked for, and what does it pay to take less?
-// waste is peak reserved / peak live - 1.
+// How much memory does an allocator take beyond the requested bytes, and what does it cost to take
+// less? waste is peak reserved / peak live - 1.
 //   waste_trace             in the first pass of a program. Rows: traces
 //   waste_trace_pass10      in ten passes. Rows: traces
 //   waste_random            sizes at random, at steady load. Rows: sizes
@@ -45,7 +45,7 @@ void add_value(const std::string& figure, const char* peer, const std::string& r
   const auto measure_once = [=](benchmark::State& state) {
     try {
       state.counters[unit] = measure();
-    } catch (const Error&) {  // a failure of berth, which must not be left out
+    } catch (const Error&) {  // a failure of berth, which must be reported
       throw;
     } catch (const std::bad_alloc&) {  // a peer
       leave_out(name.c_str(), "the device is full");
@@ -61,7 +61,7 @@ void add_value(const std::string& figure, const char* peer, const std::string& r
                                  }
                                })
       ->Iterations(1)
-      ->Repetitions(1);  // another would find the same
+      ->Repetitions(1);  // a repetition would have the same result
 }
 
 /// `measure(plan)` for each trace.

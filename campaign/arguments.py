@@ -69,7 +69,7 @@ def names_in(options):
 
 
 def chosen(options):
-    """The parts that are to run."""
+    """The parts that will run."""
     try:
         parts = json.loads(options.parts.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -99,7 +99,7 @@ def read_about(path):
 
 
 def check_glibc(needed):
-    """Without it no program of the bundle starts."""
+    """Every program of the bundle needs this version of the C library."""
     try:
         here = os.confstr("CS_GNU_LIBC_VERSION").removeprefix("glibc ")
     except (AttributeError, ValueError):

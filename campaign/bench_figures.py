@@ -21,14 +21,14 @@ REPETITIONS = ["--benchmark_repetitions=5", "--benchmark_min_time=0.01"]
 ONCE = ["--benchmark_repetitions=1", "--benchmark_min_time=0.0001"]
 PROGRAM_SECONDS_MAX = 30
 PROGRAM_SECONDS_MIN = 1  # one is not begun with less
-# One that hangs must leave time for the others, and some take longer than most.
+# A program that hangs must leave time for the others, and some take longer than most.
 SHARES_MAX = 4
 BYTES_MAX = 64 << 20  # of what one prints
 LAST = ("bench_replay",)  # it takes longest
 
 
 def run(program, seconds, arguments):
-    """The figures of one program, and how it ended."""
+    """The figures of one program, and its outcome."""
     lines = []
     left = BYTES_MAX
 

@@ -28,9 +28,9 @@ SCRIPTS = (
     "torch_copies.py", "torch_here.py", "torch_replays.py", "torch_training.py",
 )  # fmt: skip
 COMMAND = "campaign"
-# What others load, where they are there.
+# Libraries that other programs load, if they exist.
 LOADED = ("campaign/libcampaign_stacks.so", "adapters/libberth_torch.so")
-# These have simulated devices of their own, whatever the driver is.
+# These have their own simulated devices, whatever the driver.
 SIMULATED = {
     "bench_collectives",
     "bench_copies",
@@ -41,7 +41,7 @@ SIMULATED = {
 }
 # A machine with a GPU is often far away.
 BYTES_MAX = 40 << 20
-# What the C library of the other machine has to bring itself.
+# The libraries of the other machine's own C library.
 C_LIBRARY = re.compile(r"(ld-linux-x86-64|libc|libm|libpthread|libdl|librt|linux-vdso)\.so\.\d+")
 GLIBC_VERSION = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 LDD_LINE = re.compile(r"^\s*(\S+) (?:=> (.*) )?\(0x", re.MULTILINE)
@@ -96,7 +96,7 @@ def glibc_needed(folder):
 
 
 def check(folder):
-    """Nothing that a program of the bundle needs may come from this machine but the C library."""
+    """Checks that programs of the bundle need only the C library from outside the bundle."""
     for program in filter(is_program, folder.rglob("*")):
         for name, path in libraries_of(program).items():
             if not path.resolve().is_relative_to(folder):
@@ -122,7 +122,7 @@ def is_wanted(name):
 
 
 def make(build, tests):
-    """Builds what a bundle has, and nothing else."""
+    """Builds only the parts of a bundle."""
     wanted = {
         build / "src/tool/berth",
         *(build / name for name in LOADED),
@@ -153,7 +153,7 @@ def programs_of(build, tests):
 
 
 def fill(folder, source, build):
-    """Returns how many programs are where."""
+    """Returns the number of programs of each folder."""
     tests = hardware_tests(build)
     programs = programs_of(build, tests)
     for name, paths in programs.items():
@@ -171,7 +171,7 @@ def fill(folder, source, build):
             shutil.copy2(path, folder / "lib" / name)
     shutil.copytree(source / "bench/traces", folder / "bench/traces")
     shutil.copy2(source / "bench/report.py", folder / "bench")
-    # Tests that differ only in how the simulator is set up are one on hardware.
+    # Tests that differ only in the simulator's configuration are one test on hardware.
     lines = sorted({line_of(test, source) for test in tests})
     (folder / "tests/list").write_text("".join(lines), encoding="utf-8")
 

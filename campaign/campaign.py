@@ -24,21 +24,21 @@ import program_run
 import results
 import stacks
 
-# Of all the time: for the stacks of the program that hangs last, and what follows the last part.
+# The part of the time for the stacks of a last program that hangs, and for the end.
 AFTERWARDS_SHARE = 1 / 32
 FACTS_SHARE = 1 / 16  # for a program that asks for one thing
 KERNELS_SHARE = 1 / 8  # for compiling and trying the kernels
 SECONDS_MIN = 1.0  # a program that asks is not begun with less
-# A program may be told to go on after it crashed or hung: so often.
+# The number of times that a program is resumed after it crashed or hung.
 RESUMED_MAX = 20
 # A program plans for less than its limit, so that it ends by itself.
 SHARE_PLANNED = 0.8
 QUICK_SECONDS = 1.0
-# In a rehearsal the figures mean nothing, and a slow machine has so many times as long.
+# In a rehearsal the figures are meaningless, and a slow machine has this many times as long.
 QUICK_PATIENCE = 10
-# LD_PRELOAD and lists of paths separate by spaces and colons.
+# LD_PRELOAD and lists of paths are separated by spaces and colons.
 PLAIN = re.compile(r"[\w./+@=,-]+", re.ASCII)
-# Settings of the driver that change what is measured. Parts that are about them set them.
+# Settings of the driver that change the results. Only parts that measure them set them.
 NOT_PASSED_ON = (
     "BERTH_",
     "LD_PRELOAD",
@@ -67,7 +67,7 @@ class Interruption:
 
 
 def say(text):
-    """Whoever reads it may have gone away; the campaign goes on."""
+    """The reader may have closed the output; the campaign continues."""
     try:
         print(text, flush=True)
     except OSError:
@@ -106,7 +106,7 @@ def plain_path(folder, scratch):
 
 
 class Campaign:
-    """What all parts have in common."""
+    """The common state of all parts."""
 
     def __init__(self, options, about, scratch, interruption):
         self.bundle = plain_path(options.bundle.resolve(), scratch)
@@ -167,7 +167,7 @@ class Campaign:
         )
 
     def ask(self, what, seconds=math.inf, **more):
-        """How bin/campaign_facts ended. Once it has hung it is not asked again."""
+        """The outcome of bin/campaign_facts, which is not run again after it has hung."""
         seconds = min(seconds, max(self.seconds * FACTS_SHARE, SECONDS_MIN), self.left())
         if not self.answers or seconds < SECONDS_MIN:
             return program_run.Ending("cut short", 0.0, text="bin/campaign_facts does not answer")
@@ -176,13 +176,13 @@ class Campaign:
         return ending
 
     def memory(self):
-        """What bin/campaign_facts prints about the device and its memory, as numbers."""
+        """The numbers that bin/campaign_facts prints about the device and its memory."""
         found = {}
         self.ask("--memory", on_row=found.update)
         return {name: value for name, value in found.items() if isinstance(value, int)}
 
     def problem_with(self, compiled, seconds):
-        """What is wrong with compiled kernels; None if nothing is, or nothing runs them here."""
+        """The problem of compiled kernels; None if there is none, or kernels cannot run here."""
         self.kernels = compiled
         ending = self.ask("--kernels", seconds)
         self.kernels = None
@@ -210,7 +210,7 @@ class Campaign:
         return compiled.said
 
     def write_summary(self, summary):
-        """Returns what went wrong; None if nothing did."""
+        """Returns the problem; None if there is none."""
         try:
             results.write_json(self.out / "campaign.json", summary)
             return None
@@ -275,7 +275,7 @@ class Campaign:
         return outcome
 
     def run_all(self, parts):
-        """Returns how each part ended, and which results could not be written."""
+        """Returns the outcome of each part, and the results that could not be written."""
         end = time.monotonic() + seconds_for_parts(self.minutes)
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         device = self.memory()
@@ -335,7 +335,7 @@ def main():
     about = arguments.read_about(options.bundle / "bundle.json")
     arguments.check_glibc(about.get("glibc", "0"))
     arguments.prepare(options.out)
-    # Of programs that crash: a core would be gigabytes.
+    # A core file of a program that crashes would be gigabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with scratch_folder(options.out.resolve()) as scratch:
         campaign = Campaign(options, about, pathlib.Path(scratch).resolve(), interruption)

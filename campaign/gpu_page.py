@@ -139,7 +139,7 @@ def blocks_of(figures, rows):
 
 
 def endings(result):
-    """What did not end well, if anything."""
+    """The failures, if there are any."""
     if result is None or result["outcome"] in ("done", "skipped"):
         return
     yield f"The part {result['outcome']} after {result['seconds']:.0f} s."

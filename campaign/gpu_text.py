@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row of a campaign's results says, as text for docs/gpu.md."""
+"""A row of a campaign's results as text for docs/gpu.md."""
 
-# Of the place of a row, or for readers of the JSON alone.
+# Keys of the place of a row, or only for readers of the JSON.
 NO_VALUES = (
     "program", "figure", "row", "at", "seconds", "exit_status", "text", "stacks", "signal", "unit",
 )  # fmt: skip
@@ -47,7 +47,7 @@ def value_text(name, value):
 
 
 def measured_text(row):
-    """What a row says beside its name; "" if it says nothing."""
+    """The text of a row besides its name; "" if there is none."""
     values = {name: value for name, value in row.items() if name not in NO_VALUES}
     if "unit" in row:  # a benchmark: berth and its peers, in one unit
         return ", ".join(f"{name} {value:.3g} {row['unit']}" for name, value in values.items())

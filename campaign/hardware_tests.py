@@ -43,7 +43,7 @@ def main():
         if seconds < SECONDS_MIN:
             ending = program_run.Ending("cut short", 0.0, text="no time was left")
         else:
-            # What a test may leave out, it leaves out in time.
+            # A test leaves out its optional cases in time.
             environment = {**os.environ, "BERTH_TEST_SECONDS_MAX": f"{seconds * 0.8:.0f}"}
             ending = program_run.run(
                 shlex.split(command),

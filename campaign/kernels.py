@@ -128,7 +128,7 @@ def nvrtc_libraries():
 
 
 def compile_with_nvrtc(name, architecture, source, target):
-    """Returns what went wrong; None if nothing did."""
+    """Returns the problem; None if there is none."""
     import ctypes
 
     try:

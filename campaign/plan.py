@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign tells its programs about time, in the environment."""
+"""The time limits of a campaign's programs, which are in the environment."""
 
 import os
 
 
 def is_quick():
-    """Whether only to see that everything runs: figures mean nothing."""
+    """Whether this is a rehearsal, whose figures are meaningless."""
     return os.environ.get("BERTH_CAMPAIGN_QUICK") == "1"
 
 
 def limit_seconds():
-    """When the program ought to have ended by itself; it is killed somewhat later."""
+    """The time at which the program should end by itself; it is killed somewhat later."""
     return float(os.environ.get("BERTH_CAMPAIGN_LIMIT", "600"))

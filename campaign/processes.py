@@ -46,7 +46,7 @@ def children():
     return {pid for pid, stat in known.items() if stat is not None and stat[1] == os.getpid()}
 
 
-# Whoever started this process by exec() may have had children.
+# The program that became this one by exec() may have had children.
 OTHERS = children()
 
 

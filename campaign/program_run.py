@@ -20,7 +20,7 @@ import processes
 SKIPPED = 77
 TEXT_KEPT = 16_384  # the last bytes of what is no row
 LINE_MAX = 1 << 20  # a longer line is no row
-# Nor is one with more levels, which parsers of the results might refuse.
+# Nor is a row with more levels, which parsers of the results might refuse.
 NESTED = re.compile(rb"(?:[\[{][^\[\]{}]*){65}")
 # After a program has ended, for output that is still in its pipes.
 DRAIN_SECONDS = 1.0
@@ -54,7 +54,7 @@ class Ending:
 
 
 class Pipes:
-    """Standard output and error of a process, read without ever waiting for more than is there."""
+    """Standard output and error of a process, read without waiting for more data."""
 
     def __init__(self, process, on_row, on_line):
         self.on_row = on_row
@@ -69,7 +69,7 @@ class Pipes:
             self.selector.register(pipe, selectors.EVENT_READ)
 
     def read(self, seconds):
-        """Returns once something has come, or after `seconds`."""
+        """Returns when data has arrived, or after `seconds`."""
         for key, _ in self.selector.select(max(seconds, 0)) if self.open else ():
             data = os.read(key.fd, 1 << 16)
             self.last_heard = time.monotonic()
@@ -185,7 +185,7 @@ def run(
 
 
 def ended(status, took, text):
-    """The ending of a program that ended by itself."""
+    """The outcome of a program that ended by itself."""
     if status is None:  # it ended, and a process of its group cannot be waited for
         return Ending("failed", took, text=text)
     if status < 0:
@@ -202,7 +202,7 @@ def signal_name(number):
 
 
 def watch(process, pipes, deadline, silence, on_turn, is_stopped):
-    """Until the process has ended. If it has not, why it has to: "interrupted", or how it hangs."""
+    """Waits until the process has ended. Otherwise returns "interrupted", or how it hangs."""
     while not processes.has_ended(process):
         on_turn()
         if is_stopped():

@@ -26,7 +26,7 @@ def write(path, text):
 
 
 def to_text(content, indent=None):
-    """As JSON that every parser accepts, whatever a program has printed."""
+    """JSON that every parser accepts, whatever a program has printed."""
     try:
         text = json.dumps(content, indent=indent, allow_nan=False)
     except ValueError:  # NaN or an infinity
@@ -72,7 +72,7 @@ class PartResult:
         self.save_in_time()
 
     def save_in_time(self):
-        """To be called now and then."""
+        """Call it occasionally."""
         if not self.is_saved and time.monotonic() - self.saved_at > SAVE_SECONDS:
             self.save()
 
@@ -95,7 +95,7 @@ class PartResult:
         self.outcomes.add("interrupted")
 
     def finish(self):
-        """Returns the outcome: that of the program that ended worst."""
+        """Returns the worst outcome of the programs."""
         worst_first = ("interrupted", "crashed", "hung", "failed", "cut short", "done", "skipped")
         self.outcome = next((each for each in worst_first if each in self.outcomes), "skipped")
         self.save()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the threads of a hung program are, before it is killed.
+"""The stacks of a hung program, before it is killed.
 
 As much as the machine offers: the kernel's view of each thread; gdb, if it is installed; the
 SIGQUIT handler that libcampaign_stacks.so installs in every program; and Python's own on SIGABRT.
@@ -75,7 +75,7 @@ def gdb_view(pid, seconds):
 
 
 def catches(pid, asked):
-    """Whether the process handles the signal: without a handler it would end, and say nothing."""
+    """Whether the process handles the signal, which would otherwise end it without output."""
     for line in text_of(processes.PROC / str(pid) / "status").splitlines():
         if line.startswith("SigCgt:"):
             return bool(int(line.split()[1], 16) >> (asked - 1) & 1)

@@ -14,7 +14,7 @@ SIZES = [4 << 10 << 4 * step for step in range(5)]  # 4 KiB to 256 MiB
 
 
 def size_text(size):
-    """As campaign_copies writes it."""
+    """In the format of campaign_copies."""
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 

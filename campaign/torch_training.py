@@ -25,7 +25,7 @@ def use_berth(torch):
     names = ("berth_torch_alloc_or_throw", "berth_torch_free")
     allocator = torch.cuda.memory.CUDAPluggableAllocator(str(LIBRARY), *names)
     torch.cuda.memory.change_current_allocator(allocator)
-    # Python sets the further functions by their addresses.
+    # Python passes the other functions by their addresses.
     functions = ctypes.CDLL(str(LIBRARY))
     hooks = allocator.allocator()
     for name in ("record_stream", "reset"):
@@ -46,7 +46,7 @@ def weights_of(torch):
 
 
 def forward(torch, weights, batch):
-    # Multiplications and sums alone: other ways to attend are not the same on each run.
+    # Only multiplications and sums, because other attention kernels are not reproducible.
     hidden = batch
     for into, out, wider, narrower in weights:
         query, key, value = (hidden @ into).split(WIDTH, dim=-1)
@@ -124,7 +124,7 @@ def main():
     if len(sys.argv) == 2:
         return train_on(sys.argv[1])
     compared = Comparison()
-    # What cuBLAS needs for results that repeat.
+    # cuBLAS needs this for reproducible results.
     environment = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     status = run_each(__file__, CONFIGURATIONS, environment, compared.on_row, compared.on_ending)
     return 1 if compared.differs else status

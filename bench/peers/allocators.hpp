@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth and the allocators that it is compared with, for benchmarks that run the same on each.
+// berth and its peers, for benchmarks that run the same workload on each.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace berth::bench {
 
-/// Says which peers are not there, and why.
+/// Reports the missing peers, with the reasons.
 inline void leave_out_missing_peers() {
 #ifndef BERTH_BENCH_CUB
   leave_out("cub", "built without its headers (-Dcccl_include=DIR)");
@@ -28,7 +28,7 @@ inline void leave_out_missing_peers() {
   if (!torch.empty()) leave_out("torch", torch.c_str());
 }
 
-/// Calls `visit(std::type_identity<Allocator>())` for berth and each peer that is there.
+/// Calls `visit(std::type_identity<Allocator>())` for berth and each available peer.
 template <class Visit>
 void for_each_allocator(Visit visit) {
   visit(std::type_identity<BerthAllocator>());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth's device allocator in the form that workloads use, with a cache of its own that starts
-// empty. The other forms are its peers: the same members, other allocators behind them. Who frees
-// says what was allocated, because some peers keep no account of it themselves.
+// berth's device allocator with the interface that workloads use, and with a cache of its own that
+// starts empty. Its peers have the same members, with other allocators. The caller of a free passes
+// the size and the stream, because some peers do not store them.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,11 @@ namespace berth::bench {
 class BerthAllocator {
  public:
   static constexpr const char* kName = "berth";
-  /// Whether any driver call is made.
+  /// Whether it makes driver calls.
   static constexpr bool kCallsDriver = true;
-  /// Whether blocks are pieces of larger ones that come from the driver, or come from it one by
-  /// one.
+  /// Whether blocks are pieces of larger ones from the driver, or come from the driver one by one.
   static constexpr bool kSplits = true;
-  /// Whether deallocate_uncached() can be had.
+  /// Whether deallocate_uncached() is available.
   static constexpr bool kTrims = true;
 
   explicit BerthAllocator(Session& session, const DeviceAllocatorOptions& options = {})
@@ -36,9 +35,9 @@ class BerthAllocator {
 
   [[nodiscard]] MemoryCounters counters() const { return memory_.counters(); }
 
-  /// From here on blocks are freed by deallocate_uncached() only.
+  /// From now on blocks are freed only by deallocate_uncached().
   void disable_cache() {}
-  /// Frees a block and gives its memory back to the driver.
+  /// Frees a block and returns its memory to the driver.
   void deallocate_uncached(void* data, std::size_t, StreamRef) {
     memory_.deallocate(data);
     memory_.trim();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUB's CachingDeviceAllocator, as NVIDIA ships it. Settings: bins are the powers of two from 512 B
-// to 16 GiB and what is cached is not limited. Its defaults (growth 8, nothing above 2 MiB cached,
+// to 16 GiB, and cached memory is not limited. Its defaults (growth 8, nothing above 2 MiB cached,
 // 6 MiB in all) would send most sizes here to the driver.
 #pragma once
 
@@ -53,8 +53,8 @@ class CubAllocator {
   cub::CachingDeviceAllocator cub_{kBinGrowth, kBinMin, kBinMax};
 };
 
-/// The same with driver calls that cost nothing: the CPU cost of CUB's own code, and the least that
-/// CUB can cost on any driver.
+/// The same with free driver calls: the CPU cost of CUB's own code, which is the minimum on any
+/// driver.
 class CubWithoutDriver : public CubAllocator {
  public:
   static constexpr const char* kName = "cub_without_driver";

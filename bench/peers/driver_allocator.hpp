@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuMemAlloc and cuMemFree for each block: what a program pays that caches nothing.
+// cuMemAlloc and cuMemFree for each block: the cost without a cache.
 #pragma once
 
 #include <cuda.h>

@@ -25,8 +25,8 @@ PeerModule::PeerModule(const char* name) {
     problem_ = "not built: its wheel could not be had";
     return;
   }
-  // First, and by its path: the loader then gives this one to all who want a libcudart of that
-  // name, wherever else there is one.
+  // First, and by its path: the loader then uses this one for all libraries that need a libcudart
+  // of that name.
   void* const cudart = load(std::string(folder) + "/libcudart.so.13");
   void* const peer = cudart != nullptr ? load(path) : nullptr;
   if (peer == nullptr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that come as libraries: RMM's pool and PyTorch's allocator. They are loaded from the folder
-// that BERTH_BENCH_PEERS names, where ./run bench --peers has put them.
+// Peers that are libraries: RMM's pool and PyTorch's allocator. They are loaded from the folder
+// that BERTH_BENCH_PEERS names, which ./run bench --peers fills.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace berth::bench {
 
-/// A peer's library, loaded once and for good.
+/// A peer's library, loaded once and never unloaded.
 class PeerModule {
  public:
   explicit PeerModule(const char* name);
 
   [[nodiscard]] bool usable() const { return problem_.empty(); }
-  /// Why it is left out, in one line; empty where usable().
+  /// The reason why it is left out, in one line; empty if usable().
   [[nodiscard]] const std::string& problem() const { return problem_; }
   [[nodiscard]] const PeerFunctions& functions() const { return *functions_; }
-  /// Leads the runtime API that the peers' libraries share.
+  /// Directs the runtime API that the peers' libraries share.
   [[nodiscard]] LeadCudart& lead_cudart() const { return *lead_cudart_; }
 
  private:
@@ -55,7 +55,7 @@ class LoadedPeer {
 
  private:
   const PeerFunctions peer_;
-  CudartBinding binding_;  // outlives the cache, which gives its memory back at last
+  CudartBinding binding_;  // outlives the cache, which returns its memory at the end
   void* cache_;
 };
 

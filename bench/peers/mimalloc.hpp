@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mimalloc, a host allocator: what a cached block costs where bookkeeping may live in the blocks
-// themselves and no stream has to be asked about.
+// mimalloc, a host allocator: the cost of a cached block if bookkeeping may be in the blocks
+// themselves and there are no streams.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace berth::bench {
 
-/// Loaded rather than linked: as it is packaged, linking it would replace malloc for all that the
-/// benchmark measures.
+/// Loaded rather than linked, because linking the package would replace malloc for everything that
+/// the benchmark measures.
 class Mimalloc {
  public:
   static constexpr const char* kMissing = "no libmimalloc.so.2 (Debian: libmimalloc2.0)";
@@ -28,7 +28,7 @@ class Mimalloc {
  private:
   using Malloc = void* (*)(std::size_t);
   using Free = void (*)(void*);
-  // The library stays loaded: it has threads' state of its own.
+  // The library stays loaded, because it has per-thread state.
   Malloc malloc_ = nullptr;
   Free free_ = nullptr;
 };

@@ -7,7 +7,7 @@
 
 namespace berth::bench {
 
-/// Repeats one of the peer's calls, inside of a stream of its pool that is current.
+/// Repeats one of the peer's calls while a stream of its pool is current.
 class TorchStreamCall {
  public:
   using Call = void (*PeerStreamFunctions::*)();
@@ -26,7 +26,7 @@ class TorchStreamCall {
   void (*const call_)();
 };
 
-/// Registers it as the peer of a figure, where PyTorch's library is there.
+/// Registers it as the peer of a figure, if PyTorch's library is available.
 inline void add_torch_streams(Session& session, const char* figure, TorchStreamCall::Call call) {
   if (!Torch::module().usable()) return leave_out(Torch::kName, Torch::module().problem().c_str());
   add(session, figure, Torch::kName, "", [&session, call](benchmark::State& state) {

@@ -8,8 +8,8 @@
 //             other load on the machine does not count; wall time on a real driver and wherever
 //             several threads run
 //
-// Nothing here uses benchmark::DoNotOptimize: compiled by GCC, the one of Google Benchmark 1.7 can
-// change the value. What is timed calls into other translation units, which no compiler leaves out.
+// benchmark::DoNotOptimize is not used: compiled by GCC, the one of Google Benchmark 1.7 can change
+// the value. The timed code calls other translation units, and compilers do not remove such calls.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +27,17 @@ namespace berth::bench {
 /// Each benchmark binary defines this one: registers its benchmarks.
 void add_benchmarks(Session& session);
 
-/// Says that this run lacks a peer or a figure, and why, in a line that report.py passes on.
+/// Prints a line that report.py passes on: this run lacks a peer or a figure, with the reason.
 inline void leave_out(const char* what, const char* reason) {
   std::fprintf(stderr, "left out: %s: %s\n", what, reason);
 }
 
-/// The label of a benchmark that has no value, which leave_out() has told of.
+/// The label of a benchmark without a value, which leave_out() has reported.
 inline constexpr const char* kLeftOut = "left out";
 
 /// Registers `run(benchmark::State&)`, on `threads` threads at once. An exception becomes the
-/// benchmark's error. Give several threads a number of iterations: Google Benchmark would derive it
-/// from a first iteration, which may take as long as a thread needs to start.
+/// benchmark's error. With several threads, set the number of iterations: Google Benchmark would
+/// derive it from a first iteration, which may include the start of a thread.
 template <class Run>
 benchmark::internal::Benchmark* add(const Session& session, const std::string& figure,
                                     const std::string& peer, const std::string& row, Run run,

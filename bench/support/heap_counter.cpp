@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's own malloc comes before the C library's for each library that it loads, and glibc has
-// its own under second names.
+// A program's own malloc overrides the C library's in each library that it loads; glibc has its own
+// under other names.
 #include "support/heap_counter.hpp"
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main() of every benchmark binary. Exit status 77, as test harnesses expect it of what cannot
-// run here, where the driver is not usable.
+// The main() of every benchmark binary. Exit status 77, which test harnesses treat as skipped, if
+// the driver is not usable.
 #include <cstdio>
 #include <exception>
 

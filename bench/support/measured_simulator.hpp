@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver as one measures with it.
+// The simulated driver for measurements.
 #pragma once
 
 #include "sim/simulator.hpp"
 
 namespace berth::bench {
 
-/// Without what costs time or memory that no real driver takes.
+/// Without checks that cost time or memory which a real driver does not take.
 inline sim::Config measured_simulator(sim::Progress progress) {
   sim::Config config;
   config.progress = progress;

@@ -10,7 +10,7 @@
 namespace berth::bench {
 namespace {
 
-/// Empty where BERTH_DRIVER names the driver.
+/// Empty if BERTH_DRIVER names the driver.
 std::string default_driver() {
   return std::getenv("BERTH_DRIVER") == nullptr ? "sim" : "";
 }
@@ -18,7 +18,7 @@ std::string default_driver() {
 RuntimeOptions options_for(const std::string& driver) {
   RuntimeOptions options;
   options.driver = driver;
-  // Poisoning fresh memory is a check of the simulator's, which would count as a cost of misses.
+  // Poisoning fresh memory is a check of the simulator, which would count as a cost of misses.
   constexpr int keep_what_is_set = 0;
   setenv("BERTH_SIM", "poison=off,checks=off", keep_what_is_set);
   return options;

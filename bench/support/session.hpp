@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every benchmark runs on: one Runtime on one driver, its first device, and streams of it.
+// The environment of a benchmark: one Runtime on one driver, its first device, and its streams.
 //
-// Threads  One, but for what says otherwise.
+// Threads  One, unless a function states otherwise.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ namespace berth::bench {
 
 class Session {
  public:
-  /// The driver that BERTH_DRIVER names, and the simulated one where it is unset.
+  /// The driver that BERTH_DRIVER names, or the simulated one if it is unset.
   Session();
-  /// The driver of this name, whatever the environment says.
+  /// The driver of this name, independent of the environment.
   explicit Session(const std::string& driver);
 
-  /// Why nothing can be measured, in one line; empty where something can.
+  /// The reason why measurement is impossible, in one line; empty if it is possible.
   [[nodiscard]] std::string problem() const;
-  /// Whether driver calls reach the simulator, which makes every figure one of CPU cost alone.
+  /// Whether driver calls reach the simulator, so that every figure is a CPU cost only.
   [[nodiscard]] bool simulated() const;
 
   [[nodiscard]] Runtime& runtime() { return runtime_; }
@@ -33,18 +33,18 @@ class Session {
   [[nodiscard]] DeviceContext& context() const { return runtime_.devices().context(device()); }
   [[nodiscard]] const Driver& driver() const { return context().driver(); }
 
-  /// The driver's functions by NVIDIA's names, those too that berth does not use; null where there
-  /// is none.
+  /// The driver's functions by NVIDIA's names, including those that berth does not use; null if
+  /// there is none.
   [[nodiscard]] std::function<void*(const char* symbol)> driver_functions() const;
 
-  /// This session's own streams, the same ones each time: the first of them, or the first `count`.
+  /// This session's own streams, always the same: the first one, or the first `count`.
   [[nodiscard]] StreamRef stream() { return streams(1).front(); }
   [[nodiscard]] std::vector<StreamRef> streams(std::size_t count);
 
-  /// To be called by each thread that makes raw driver calls or uses a peer. Safe from any thread.
+  /// Call it on each thread that makes raw driver calls or uses a peer. Safe from any thread.
   void enter_thread() const { runtime_.devices().set_current(device()); }
 
-  /// Calls made to the driver so far, by berth and by peers.
+  /// Driver calls so far, by berth and by peers.
   [[nodiscard]] std::uint64_t driver_calls() const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Session on a simulated device of its own, in which nothing has been allocated before. For what
-// a device with other uses could not answer: how much memory something takes, whether it fits, and
-// what it costs in virtual time.
+// A Session on a new simulated device without allocations. For measurements that need a device
+// without other uses: the memory that a workload takes, whether it fits, and its cost in virtual
+// time.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ namespace berth::bench {
 
 class SteadyCounts {
  public:
-  /// `count` says how often it has happened so far on the calling thread.
+  /// `count` returns the number of events so far on the calling thread.
   SteadyCounts(Session& session, std::string what, std::function<std::uint64_t()> count)
       : session_(session), what_(std::move(what)), count_(std::move(count)) {}
 
@@ -78,7 +78,7 @@ class SteadyCounts {
     add(session_, what_ + suffix, peer, row, std::move(run))->Iterations(1);
   }
 
-  /// Runs `steps` steps, in which there are `pairs` pairs.
+  /// Runs `steps` steps, which contain `pairs` pairs.
   template <class Workload>
   void report(benchmark::State& state, Workload& workload, std::size_t steps, std::size_t pairs) {
     std::uint64_t count = 0;

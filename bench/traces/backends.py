@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program on a PyTorch backend and brings back the rows of its memory."""
+"""Runs a program on a PyTorch backend and returns the rows of its memory."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def record_on_cuda(program: Program) -> tuple[list[Row], dict[str, str]]:
     torch.cuda.init()
     reserved_at_start_bytes = torch.cuda.memory_reserved()
     torch.cuda.reset_peak_memory_stats()
-    # The allocator notes each snapshot in its history: that marks an iteration.
+    # The allocator records each snapshot in its history, which marks an iteration.
     torch.cuda.memory._record_memory_history(enabled="all", context=None)
     try:
         live_state = program.run(torch.device("cuda", 0), torch.cuda.memory._snapshot)

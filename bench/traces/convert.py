@@ -96,7 +96,7 @@ def _snapshot_timeline(
     """Events of all devices by time from 0, each device's own order kept."""
     timelines = []
     for device, trace in enumerate(device_traces):
-        # Clocks of different threads may disagree by a little; the order does not.
+        # Clocks of different threads may differ slightly; the order is right.
         times_us = itertools.accumulate((event["time_us"] for event in trace), max)
         timelines.append([(t, device, e) for t, e in zip(times_us, trace, strict=True)])
     merged = list(heapq.merge(*timelines, key=lambda entry: entry[:2]))
@@ -104,7 +104,7 @@ def _snapshot_timeline(
 
 
 class _SnapshotConversion:
-    """Rows built so far, and what is live at each (device, address)."""
+    """Rows so far, and the live block at each (device, address)."""
 
     def __init__(self) -> None:
         self.initial: list[Row] = []
@@ -157,7 +157,7 @@ class _SnapshotConversion:
         self.rows.append(segment._replace(time_us=time_us))
 
     def add_live_before(self, segments: list[dict[str, Any]]) -> None:
-        """What is live at the end without having been allocated was so before."""
+        """Blocks that are live at the end and were never allocated were live before."""
         for segment in segments:
             device, stream = segment.get("device", 0), segment["stream"]
             for block in segment["blocks"]:

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 
 import torch
 
-# Called after each iteration; leaves a `snapshot` row in the trace.
+# Called after each iteration; adds a `snapshot` row to the trace.
 Mark = Callable[[], None]
 
 # Attention written out as matrix products and a softmax: the fused kernels of
-# the CPU backend ask for scratch memory per head that no GPU kernel asks for.
+# the CPU backend request scratch memory per head that no GPU kernel requests.
 ATTENTION = {"attn_implementation": "eager"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """One recordable program and what the trace's header says about it."""
+    """One recordable program and its description in the trace's header."""
 
     description: str
     iteration: str  # what lies between two markers
@@ -63,7 +63,7 @@ def resnet50_train(device: torch.device, mark: Mark) -> object:
 
 
 def gpt2_train(device: torch.device, mark: Mark) -> object:
-    """Pre-training steps that all ask for the same sizes once AdamW has its state."""
+    """Pre-training steps that all request the same sizes once AdamW has its state."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     with device:
@@ -114,7 +114,7 @@ def llama_generate(device: torch.device, mark: Mark) -> object:
 
 
 def mixtral_train(device: torch.device, mark: Mark) -> object:
-    """Training steps in which the tokens decide how much each expert is given."""
+    """Training steps in which the tokens determine the share of each expert."""
     from transformers import MixtralConfig, MixtralForCausalLM
 
     config = MixtralConfig(

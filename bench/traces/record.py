@@ -23,7 +23,7 @@ OUTPUT_SUFFIXES = (".csv", ".csv.gz")
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage text around it."""
+    """Reports the problem in one line, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
@@ -50,10 +50,10 @@ def parser() -> OneLineParser:
 
 
 def silence_libraries() -> None:
-    """Turn off what PyTorch and transformers say unasked; they read this on import."""
+    """Turn off unrequested output of PyTorch and transformers, which read this on import."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    # Programs are built from configurations; nothing may be fetched.
+    # Programs are built from configurations; nothing may be downloaded.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 

@@ -44,7 +44,7 @@ class Summary(NamedTuple):
 
 
 def numbered_by_first_use(rows: Iterable[Row]) -> list[Row]:
-    """Replace provisional ids by 1, 2, ...; blocks and segments count apart."""
+    """Replace provisional ids by 1, 2, ..., separately for blocks and segments."""
     block_ids: dict[int, int] = {}
     segment_ids: dict[int, int] = {}
     result = []
@@ -89,7 +89,7 @@ class _Ledger:
 
 
 def summarize(rows: Iterable[Row]) -> Summary:
-    """Check that the rows make sense one after another, and measure them."""
+    """Check that the rows are a consistent sequence, and measure them."""
     ledger = _Ledger()
     operations = iterations = peak_bytes = last_us = 0
     for row in rows:
@@ -153,6 +153,6 @@ def write_trace(path: Path, header: dict[str, str], rows: Iterable[Row]) -> None
     lines.extend(",".join(map(str, row)) for row in rows)
     content = ("\n".join(lines) + "\n").encode()
     if path.suffix == ".gz":
-        # No time stamp, so that equal rows give equal files.
+        # No time stamp, so that equal rows result in equal files.
         content = gzip.compress(content, compresslevel=9, mtime=0)
     path.write_bytes(content)

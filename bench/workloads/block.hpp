@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a workload knows of a block that it holds: enough to free it with any allocator.
+// A workload's record of a block: the values that are needed to free it with any allocator.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ void deallocate(Allocator& allocator, Block& block, StreamRef stream) {
   allocator.deallocate(std::exchange(block.data, nullptr), block.bytes, stream);
 }
 
-/// For destructors: what a failure half way has left.
+/// For destructors: frees the blocks that remain after a failure.
 template <class Allocator, class Blocks>
 void deallocate_all(Allocator& allocator, Blocks& blocks, StreamRef stream) {
   for (Block& block : blocks) {

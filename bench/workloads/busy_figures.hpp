@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is measured of a BusyProgram on one allocator.
+// The measurements of a BusyProgram on one allocator.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline DriverCalls operator-(DriverCalls calls, const DriverCalls& before) {
   for (std::size_t index = 0; index < calls.size(); ++index) calls[index] -= before[index];
   return calls;
 }
-/// The totals since `before`; gauges as they are.
+/// The totals since `before`; gauges unchanged.
 inline MemoryCounters operator-(MemoryCounters counters, const MemoryCounters& before) {
 #define BERTH_FIELD(name, help) counters.name -= before.name;
   BERTH_MEMORY_TOTALS(BERTH_FIELD)
@@ -36,14 +36,14 @@ inline MemoryCounters operator-(MemoryCounters counters, const MemoryCounters& b
 }
 
 struct BusyPassFigures {
-  std::uint64_t bytes_live_peak = 0;      ///< as asked for
-  std::uint64_t bytes_reserved_peak = 0;  ///< what the device lacked
+  std::uint64_t bytes_live_peak = 0;      ///< as requested
+  std::uint64_t bytes_reserved_peak = 0;  ///< memory taken from the device
   DriverCalls calls{};                    ///< of the allocator
   DriverCalls calls_last_quarter{};  ///< from three quarters of the operations to the last frees
   std::optional<MemoryCounters>
-      counters;                  ///< as they rose in this pass, where the allocator has any
-  std::uint64_t refused = 0;     ///< requests that were out of memory
-  double bound = 0;              ///< FluidBound::waste() of the passes until this one
+      counters;                  ///< increases in this pass, if the allocator has counters
+  std::uint64_t refused = 0;     ///< requests that ran out of memory
+  double bound = 0;              ///< FluidBound::waste() of the passes up to this one
   double bound_in_its_time = 0;  ///< the same in the time that the allocator's calls take
   std::uint64_t virtual_ns = 0;  ///< of the host
   double mean_ns = 0;            ///< of CPU and simulator, one operation
@@ -63,7 +63,7 @@ struct BusyFigures {
   [[nodiscard]] std::uint64_t bytes_live_peak() const {
     return std::ranges::max(passes, {}, &BusyPassFigures::bytes_live_peak).bytes_live_peak;
   }
-  /// Peak reserved / peak live - 1 of the first `count` passes; 0 where nothing was live.
+  /// Peak reserved / peak live - 1 of the first `count` passes; 0 if no bytes were live.
   [[nodiscard]] double waste(std::size_t count) const {
     std::uint64_t live = 0;
     std::uint64_t reserved = 0;
@@ -73,7 +73,7 @@ struct BusyFigures {
     }
     return live == 0 ? 0 : static_cast<double>(reserved) / static_cast<double>(live) - 1;
   }
-  /// Passes after the first in which memory was obtained beyond what was reserved at most before.
+  /// Passes after the first in which reserved memory exceeded its earlier peak.
   [[nodiscard]] int passes_grown() const {
     std::uint64_t most = passes.front().bytes_reserved_peak;
     int grown = 0;

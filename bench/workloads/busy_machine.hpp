@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a BusyProgram runs on but for its allocator: streams of the simulated driver in virtual
-// time, kernels, and waits of streams for each other. Its calls reach the driver by another way
-// than an allocator's, so that they are not in the counts of those.
+// The environment of a BusyProgram except for its allocator: streams of the simulated driver in
+// virtual time, kernels, and waits between streams. Its calls do not count as calls of the
+// allocator.
 #pragma once
 
 #include <cuda.h>
@@ -55,7 +55,7 @@ class BusyMachine {
     call<decltype(&cuEventRecord)>("cuEventRecord", event_, streams_[other].native());
     call<decltype(&cuStreamWaitEvent)>("cuStreamWaitEvent", streams_[stream].native(), event_, 0U);
   }
-  /// Until all work is done.
+  /// Waits until all work is done.
   void sync() {
     for (const StreamRef stream : streams_)
       call<decltype(&cuStreamSynchronize)>("cuStreamSynchronize", stream.native());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out the passes of a BusyProgram on a machine: an allocator that is measured, or the model
-// that bounds what any allocator could do.
+// Executes the passes of a BusyProgram on a machine: a measured allocator, or the model that is the
+// bound for any allocator.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace berth::bench {
 
-/// What the host spends on queuing a kernel.
+/// The host's time for queuing a kernel.
 inline std::uint64_t launch_call_ns() {
   return sim::call_ns(sim::Function::k_cuLaunchHostFunc);
 }
@@ -40,8 +40,8 @@ void run_operations(Machine& machine, std::span<const BusyOperation> operations)
   }
 }
 
-/// What follows the operations of pass `pass`, counted from 0: frees what lives, but for what
-/// persists, and what persisted since the pass before.
+/// Ends pass `pass`, counted from 0: frees the live blocks, except those that persist, and the
+/// blocks that persisted since the previous pass.
 template <class Machine>
 void end_pass(Machine& machine, const BusyProgram& program, int pass) {
   const auto slot_of_persistent = [&program](std::size_t index) {

@@ -21,7 +21,7 @@ namespace {
 
 using Ids = std::unordered_set<std::int64_t>;
 
-/// One draw of splitmix64, for decisions that must not depend on those before them.
+/// One draw of splitmix64, for decisions that must not depend on earlier ones.
 std::uint64_t hash(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -127,7 +127,7 @@ class Builder {
   }
   void free(const TraceEvent& event, std::uint32_t user) {
     const auto block = live_.find(event.id);
-    if (block == live_.end()) return;  // of a request of no bytes
+    if (block == live_.end()) return;  // of a request of 0 bytes
     BusyOperation operation = block->second;
     operation.allocates = false;
     operation.other_stream = user;

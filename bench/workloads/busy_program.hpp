@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace as a program whose streams are busy: each allocation queues a kernel on its stream, each
-// use by another stream queues one there, and streams wait for each other. What a pass does follows
-// from the trace, the options and the number of the pass alone, so that everything that runs it (an
-// allocator, the bound that it is measured against) meets the same.
+// use by another stream queues one there, and streams wait for each other. A pass depends only on
+// the trace, the options and the number of the pass, so that it is the same for each allocator and
+// for the bound.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace berth::bench {
 
-/// What becomes of a `free_requested` row where the trace's header names the streams that use freed
+/// The treatment of a `free_requested` row if the trace's header names the streams that use freed
 /// blocks ("users", by the block's id modulo their number).
 enum class OtherUses {
   none,           ///< no work of another stream: the block is freed at `free_completed`
@@ -29,7 +29,7 @@ struct BusyOptions {
   /// each use of another stream for the block's own.
   bool dependencies = false;
   OtherUses other_uses = OtherUses::record_stream;
-  bool persist = false;  ///< a part of what lives at the end of a pass stays for the next
+  bool persist = false;  ///< some blocks that are live at the end of a pass stay for the next
   bool sync = false;     ///< each pass ends with a wait for all its work
   int threads = 1;       ///< 1, or 2 that take turns
   int passes = 10;       ///< 1 or more
@@ -39,9 +39,9 @@ struct BusyOptions {
   std::uint64_t seed = 1;  ///< of the dependencies, of what persists, and of the threads' turns
 };
 
-/// On average so many allocations lie between two waits of a stream for another.
+/// The average number of allocations between two waits of a stream for another.
 inline constexpr std::uint64_t kDependencyInterval = 16;
-/// One block of so many that live at the end of a pass persists.
+/// One of this many blocks that are live at the end of a pass persists.
 inline constexpr std::uint64_t kPersistInterval = 4;
 /// The longest turn of a thread, in operations; turns are 1 to this, uniform.
 inline constexpr std::uint64_t kTurnMax = 256;
@@ -49,8 +49,8 @@ inline constexpr std::uint64_t kTurnMax = 256;
 struct BusyOperation {
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  std::uint64_t bytes;   ///< as asked; of the block, for a free too
-  std::uint32_t slot;    ///< where the block is kept while it is live
+  std::uint64_t bytes;   ///< as requested; for a free, of its block
+  std::uint32_t slot;    ///< the place of the block while it is live
   std::uint32_t stream;  ///< the block's
   std::uint32_t other_stream =
       kNone;  ///< allocation: waited for before; free: uses the block before
@@ -60,8 +60,8 @@ struct BusyOperation {
 struct BusyProgram {
   std::string name;  ///< the trace file's, without folder and endings
   std::vector<BusyOperation> operations;
-  /// What is freed once a pass is over: blocks that the trace leaves live, and those whose frees
-  /// are its last rows. The order of the trace.
+  /// The blocks that are freed after a pass: those that the trace leaves live, and those whose
+  /// frees are its last rows. In the order of the trace.
   std::vector<BusyOperation> last_frees;
   std::size_t slots = 0;
   std::size_t streams = 0;
@@ -82,8 +82,8 @@ struct BusyProgram {
   }
 };
 
-/// The first operation of each turn, of the thread that does not have the one before; the first
-/// turn begins at 0. Nothing else where there is one thread.
+/// The first operation of each turn; turns alternate between the threads, and the first begins at
+/// 0. With one thread there is only that turn.
 std::vector<std::size_t> turns_of(const BusyProgram& program);
 
 }  // namespace berth::bench

@@ -24,14 +24,14 @@
 
 namespace berth::bench {
 
-/// Whether OtherUses but `none` can be measured.
+/// Whether OtherUses other than `none` can be measured.
 template <class Allocator>
 concept RecordsUses = requires(Allocator& allocator, void* data, StreamRef stream) {
   allocator.record_stream(data, stream);
   allocator.record_use(data, stream);
 };
 
-/// Nothing else may use the device meanwhile. The allocator must be as new.
+/// No other code may use the device meanwhile. The allocator must be new.
 template <class Allocator>
 class BusyReplay {
  public:
@@ -59,7 +59,7 @@ class BusyReplay {
   BusyPassFigures step() {
     figures_ = {};
     times_.clear();
-    // What persists from the pass before is a part of this one's peak.
+    // Blocks that persist from the previous pass are part of this one's peak.
     figures_.bytes_live_peak = bytes_live_;
     const std::uint64_t start_ns = simulator_.now_ns();
     const DriverCalls calls_before = session_.driver().calls();
@@ -87,7 +87,7 @@ class BusyReplay {
     return figures_;
   }
 
-  // As run_operations() wants it.
+  // The interface that run_operations() requires.
   void allocate(std::uint32_t slot, std::uint64_t bytes, std::uint32_t stream) {
     Block& block = blocks_[slot];
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tears memory apart: rounds of equal blocks, each round's twice as large as the last, of
-// which none fits where an earlier one was freed.
+// A workload that fragments memory: rounds of equal blocks, each round's twice as large as the
+// last, so that no block fits in the hole of an earlier one.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ inline constexpr std::size_t kBoardBytes = 32_GiB;
 inline constexpr std::size_t kSquareBytesMin = 2_MiB;
 inline constexpr std::size_t kSquareBytesMax = 1_GiB;
 
-/// Each round fills up to kBoardBytes and frees every other block that is live, in the order of
-/// their allocation, which leaves half. Frees all in the end.
+/// Each round fills up to kBoardBytes and frees every other live block, in the order of allocation.
+/// Frees all blocks at the end.
 template <class Allocator>
 void run_checkerboard(Allocator& allocator, StreamRef stream) {
   LiveBlocks blocks(allocator, stream);

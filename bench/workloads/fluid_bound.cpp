@@ -64,7 +64,7 @@ void FluidBound::allocate(std::uint32_t slot, std::uint64_t bytes, std::uint32_t
   slots_[slot] = bytes;
   bytes_live_ += bytes;
   PendingBytes& own = pending_[stream];
-  // What was freed last would be the last to be of use to others.
+  // The memory that was freed last would be useful to others last.
   while (bytes > 0 && !own.empty()) {
     const auto last = std::prev(own.end());
     const std::uint64_t taken = std::min(bytes, last->second);

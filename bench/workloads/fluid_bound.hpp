@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least memory that a program of busy streams needs where no stream is made to wait: memory as
-// a fluid that fits everywhere. A request is served by what its own stream has freed and still
-// works on, of which the last freed first, then by memory whose work is done, and last by new
-// memory. No allocator does better that neither waits on the GPU nor spends time of the host. One
-// that calls the driver spends some, in which more work gets done, and can come out a little below.
+// The minimum memory that a program of busy streams needs if no stream is made to wait, with memory
+// as a fluid that fits everywhere. A request is served by memory that its own stream has freed and
+// still uses, the last freed first; then by memory whose work is done; and last by new memory. No
+// allocator that neither waits on the GPU nor takes host time needs less. An allocator that calls
+// the driver takes some time, in which more work completes, and can be slightly below the bound.
 #pragma once
 
 #include <algorithm>
@@ -20,29 +20,30 @@ class FluidBound {
  public:
   FluidBound(const BusyProgram& program, const BusyOptions& options);
 
-  /// Runs the next pass, in the time of an allocator whose calls take none.
+  /// Runs the next pass, in the time of an allocator whose calls take no time.
   void step();
-  /// For who runs the operations along with an allocator, in that one's time.
+  /// For a caller that runs the operations together with an allocator, in the allocator's time.
   void advance_to(std::uint64_t now_ns) { now_ns_ = std::max(now_ns_, now_ns); }
 
-  /// Of all passes so far.
+  /// The values of all passes so far.
   [[nodiscard]] std::uint64_t bytes_live_peak() const { return bytes_live_peak_; }
   [[nodiscard]] std::uint64_t bytes_reserved() const { return bytes_reserved_; }
-  /// Freed bytes whose work is not done, and live ones, at their most: the same by another way.
+  /// The peak of live bytes and freed bytes whose work is not done: the same value computed
+  /// differently.
   [[nodiscard]] std::uint64_t bytes_live_or_pending_peak() const { return bytes_used_peak_; }
-  /// Reserved / peak live - 1; 0 where nothing was live.
+  /// Reserved / peak live - 1; 0 if no bytes were live.
   [[nodiscard]] double waste() const;
 
-  // As run_operations() wants it.
+  // The interface that run_operations() requires.
   void allocate(std::uint32_t slot, std::uint64_t bytes, std::uint32_t stream);
   void wait(std::uint32_t stream, std::uint32_t other);
   void free(std::uint32_t slot, std::uint32_t stream, std::uint32_t user);
   void move(std::uint32_t from, std::uint32_t to);
 
  private:
-  /// What one stream has freed, by the time at which its own work is done.
+  /// The bytes that one stream has freed, by the time at which its own work is done.
   using PendingBytes = std::map<std::uint64_t, std::uint64_t>;
-  /// What another stream still uses.
+  /// The bytes that another stream still uses.
   struct Used {
     std::uint32_t stream;
     std::uint64_t own_end_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Things that one thread takes and another one gives back, handed over in batches through a ring.
+// Items that one thread takes and another one returns, passed in batches through a ring.
 //
-// Threads  One calls produce(), one other consume(), each as often as the other.
+// Threads  One calls produce() and another one consume(), equally often.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class Handover {
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
-  /// Takes a batch, once there is room for it.
+  /// Takes a batch when there is room for it.
   void produce() {
     wait_until([this] { return produced_ - consumed_ < kBatches; });
     guarded([this] {
@@ -36,7 +36,7 @@ class Handover {
     produced_.store(produced_ + 1, std::memory_order_release);
   }
 
-  /// Gives the oldest batch back, once there is one.
+  /// Returns the oldest batch when there is one.
   void consume() {
     wait_until([this] { return produced_ != consumed_; });
     guarded([this] {
@@ -47,15 +47,14 @@ class Handover {
     consumed_.store(consumed_ + 1, std::memory_order_release);
   }
 
-  /// How long consume() has been giving back, without what it waited. Of the thread that calls
-  /// that.
+  /// The time that consume() spent on returning, without waits. Called on the thread of consume().
   [[nodiscard]] std::chrono::nanoseconds giving_back() const { return giving_back_; }
 
  private:
   using Item = typename Source::Item;
   using Batch = std::array<Item, kBatchItems>;
   static constexpr std::size_t kBatches = 16;
-  // Two that share a cache line would be timed for that.
+  // Separate cache lines, because sharing one would be measured.
   static constexpr std::size_t kCacheLine = 64;
 
   void give_back(Batch& batch) {

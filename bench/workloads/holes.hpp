@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A heap with many holes: blocks of pseudo-random sizes, of which every other one is freed. In it a
-// pair of allocation and free is timed, of a size that changes with each step: one size again and
-// again would be served by one hole that is always in the processor's cache.
+// A heap with many holes: blocks of pseudo-random sizes, of which every other one is freed. A pair
+// of allocation and free is timed, of a size that changes with each step, because one size would
+// always be served by the same hole, which is in the processor's cache.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace berth::bench {
 
 struct HolesPlan {
   std::vector<std::size_t> bytes_of_block;  ///< the odd ones become holes
-  std::vector<std::size_t> bytes_of_pair;   ///< gone through in a circle
+  std::vector<std::size_t> bytes_of_pair;   ///< used cyclically
 
   explicit HolesPlan(std::size_t holes, std::size_t pair_sizes = kPairSizes) {
     RandomSizes bytes(kSizes);
@@ -39,8 +39,8 @@ class Holes {
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
       allocate(allocator_, blocks_[block], plan.bytes_of_block[block], stream_);
     }
-    // From the last to the first: an allocator that keeps a list in the order of addresses would
-    // otherwise walk along all of it for each, which is not what is timed.
+    // From the last to the first, because an allocator with a list in the order of addresses would
+    // otherwise walk the whole list for each block, which is not the subject of the measurement.
     for (std::size_t pair = blocks_.size() / 2; pair-- > 0;) {
       deallocate(allocator_, blocks_[2 * pair + 1], stream_);
     }

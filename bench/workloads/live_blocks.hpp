@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live blocks of a workload that chooses which to free.
+// The live blocks of a workload that selects the blocks to free.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class LiveBlocks {
     deallocate(allocator_, blocks_.back(), stream_);
     blocks_.pop_back();
   }
-  /// Those that stay keep their order.
+  /// The remaining blocks keep their order.
   void free_every_other() {
     std::vector<Block> kept;
     for (std::size_t index = 0; index < blocks_.size(); index += 2) kept.push_back(blocks_[index]);

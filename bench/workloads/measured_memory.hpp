@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An allocator whose waste is measured from outside: live bytes are counted as they were asked for,
-// reserved bytes are what the device lacks. Neither asks the allocator, so that all are measured
-// alike and none is believed.
+// An allocator whose waste is measured from outside: live bytes are counted as requested, and
+// reserved bytes are the memory that the device lacks. Neither uses the allocator's counters, so
+// that all allocators are measured alike.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace berth::bench {
 
-/// Nothing else may use the device meanwhile.
+/// No other code may use the device meanwhile.
 template <class Allocator>
 class MeasuredMemory {
  public:
@@ -35,7 +35,7 @@ class MeasuredMemory {
 
   [[nodiscard]] std::size_t bytes_live_peak() const { return bytes_live_peak_; }
   [[nodiscard]] std::size_t bytes_reserved_peak() const { return bytes_reserved_peak_; }
-  /// Peak reserved / peak live - 1, which no free in between makes smaller.
+  /// Peak reserved / peak live - 1, which frees in between do not reduce.
   [[nodiscard]] double waste() const {
     return static_cast<double>(bytes_reserved_peak_) / static_cast<double>(bytes_live_peak_) - 1;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of each single operation, for what a mean hides.
+// The time of each single operation, for quantiles.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace berth::bench {
 class OperationTimes {
  public:
   explicit OperationTimes(std::size_t operations) : times_ns_(operations) {
-    // What a reading of the clock costs beside the next one is in each of the times.
+    // Each time includes the cost of one reading of the clock.
     std::vector<std::int64_t> nothing_ns(10'001);
     for (std::int64_t& ns : nothing_ns) ns = time_ns([] {});
     const auto middle = nothing_ns.begin() + static_cast<std::ptrdiff_t>(nothing_ns.size() / 2);
@@ -23,7 +23,8 @@ class OperationTimes {
     clock_ns_ = *middle;
   }
 
-  /// Carries out an operation, and adds its time. No more of them than the constructor was told of.
+  /// Executes an operation, and adds its time. At most as many operations as the constructor was
+  /// given.
   template <class Operation>
   void add(Operation operation) {
     BERTH_DCHECK(count_ < times_ns_.size());
@@ -31,7 +32,7 @@ class OperationTimes {
   }
   void clear() { count_ = 0; }
 
-  // Both without the clock's own time.
+  // Both exclude the clock's own time.
   [[nodiscard]] double mean_ns() const {
     if (count_ == 0) return 0;
     std::int64_t sum_ns = 0;
@@ -40,7 +41,7 @@ class OperationTimes {
         static_cast<double>(sum_ns) / static_cast<double>(count_) - static_cast<double>(clock_ns_),
         0.0);
   }
-  /// The time that `share` of the operations do not exceed.
+  /// The time that a fraction `share` of the operations does not exceed.
   [[nodiscard]] double quantile_ns(double share) {
     if (count_ == 0) return 0;
     const auto rank = std::min(static_cast<std::ptrdiff_t>(share * static_cast<double>(count_)),
@@ -60,7 +61,7 @@ class OperationTimes {
     return std::chrono::nanoseconds(Clock::now() - begin).count();
   }
 
-  std::vector<std::int64_t> times_ns_;  // written once beforehand, so that no page is fresh
+  std::vector<std::int64_t> times_ns_;  // written once beforehand, so that all pages are resident
   std::size_t count_ = 0;
   std::int64_t clock_ns_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A steady load: of a fixed number of live blocks a random one is freed and replaced by one of a
+// A steady load: one of a fixed number of live blocks, at random, is freed and replaced by one of a
 // random size. Sizes are log-uniform, so that each power of two is as frequent as the next. The
 // sequence is the same for each allocator, on each machine.
 #pragma once
@@ -15,14 +15,14 @@
 
 namespace berth::bench {
 
-/// What RandomLiveSet does, drawn beforehand so that the timed loop draws no numbers.
+/// The steps of RandomLiveSet, drawn beforehand so that the timed loop draws no numbers.
 struct Replacements {
   struct Step {
     std::size_t slot;
     std::size_t bytes;
   };
   std::size_t blocks_live;
-  std::vector<Step> steps;  ///< gone through in a circle
+  std::vector<Step> steps;  ///< used cyclically
 
   explicit Replacements(std::size_t live) : blocks_live(live), steps(kSteps) {
     RandomSizes bytes(kSizes);
@@ -40,7 +40,7 @@ struct Replacements {
 template <class Allocator>
 class RandomLiveSet {
  public:
-  /// Fills the set and replaces each block twice over, after which caches are as they stay.
+  /// Fills the set and replaces each block twice, after which caches are in steady state.
   RandomLiveSet(Allocator& allocator, const Replacements& replacements, StreamRef stream)
       : RandomLiveSet(stream, allocator, replacements) {  // so that a failure here frees the blocks
     for (Block& block : blocks_) allocate(allocator_, block, next().bytes, stream_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes at random, the same sequence on each machine.
+// Random sizes, the same sequence on each machine.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ class RandomSizes {
  public:
   explicit RandomSizes(const SizeRange& range) : range_(range) {}
 
-  /// Not <random>'s distributions: the standard leaves open what they return.
+  /// Not the distributions of <random>, whose results the standard does not define.
   std::size_t next() {
     const double uniform = std::ldexp(static_cast<double>(random_() >> 11), -53);
     const auto min = static_cast<double>(range_.bytes_min);

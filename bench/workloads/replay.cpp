@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Gives out numbers that are not in use, the last that came back first.
+/// Provides unused numbers, the last returned first.
 class Slots {
  public:
   std::size_t take() {

@@ -16,8 +16,8 @@ namespace berth::bench {
 /// The file's name, without folder and endings.
 std::string trace_name(const Trace& trace);
 
-/// A trace in the form that costs least to run: blocks are numbered by slots, which are used again.
-/// Blocks that the trace leaves live are freed at the end, so that it can be run again at once.
+/// A trace in a form that is cheap to run: blocks are numbered by slots, which are reused. Blocks
+/// that the trace leaves live are freed at the end, so that it can be run again at once.
 struct ReplayPlan {
   struct Operation {
     std::size_t slot;
@@ -26,17 +26,17 @@ struct ReplayPlan {
   };
   std::string name;  ///< trace_name()
   std::vector<Operation> operations;
-  std::size_t bytes_live_peak = 0;  ///< as asked for
+  std::size_t bytes_live_peak = 0;  ///< as requested
   std::size_t slots = 0;
   std::size_t streams = 0;
 
   explicit ReplayPlan(const Trace& trace);
 };
 
-/// The traces of `folders`, which colons separate, in the order of their names. Folders that are
-/// missing count as empty.
+/// The traces of `folders`, separated by colons, in the order of their names. Missing folders count
+/// as empty.
 std::vector<ReplayPlan> read_replay_plans(const std::string& folders);
-/// The same of the folders that BERTH_BENCH_TRACES names, bench/traces where it is unset.
+/// The same for the folders that BERTH_BENCH_TRACES names, bench/traces if it is unset.
 std::vector<ReplayPlan> read_replay_plans();
 
 /// One step is one pass over the trace. The first pass, which fills the cache, is the constructor.
@@ -52,8 +52,7 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  /// Three more passes: an allocator may map anew in the first ones, until free memory lies as the
-  /// program wants it.
+  /// Three more passes, because an allocator may still map memory in the first ones.
   void warm_up() {
     for (int pass = 2; pass <= 4; ++pass) step();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of many ranges of pinned memory on a simulated link, in virtual time (virtual_copies.hpp),
-// as a program makes them that moves the blocks of a cache: of places here and there to others.
+// like those of a program that moves blocks of a cache between scattered places.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class ScatteredCopies {
   ScatteredCopies(const ScatteredCopies&) = delete;
   ScatteredCopies& operator=(const ScatteredCopies&) = delete;
 
-  // Each in nanoseconds, until the last byte is there.
+  // Each in nanoseconds, until the last byte has arrived.
   std::uint64_t as_batch() {
     return measure([&] { runtime_.copier().start_batch(copies_, stream_); });
   }
@@ -53,7 +53,7 @@ class ScatteredCopies {
   }
 
  private:
-  /// Has no divisor in common with a power of two.
+  /// Odd, so coprime to a power of two.
   static constexpr std::size_t kStep = 1237;
 
   static sim::Config config() {
@@ -69,7 +69,7 @@ class ScatteredCopies {
 
   template <class Submit>
   std::uint64_t measure(const Submit& submit) {
-    submit();  // what is made once has been made
+    submit();  // warms up one-time allocations
     stream_.ref().sync();
     const std::uint64_t before = simulator_.now_ns();
     submit();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device half full of blocks of random sizes, of which random ones make place for new ones. The
+// A device half full of blocks of random sizes, of which random ones are replaced by new ones. The
 // sequence is the same for each allocator, on each machine.
 #pragma once
 
@@ -21,7 +21,7 @@ inline constexpr std::size_t kSteadyBytes = 40_GiB;
 inline constexpr std::size_t kSteadyAllocations = 10'000;
 
 /// Fills up to kSteadyBytes; then, before each of kSteadyAllocations, frees random blocks until the
-/// new one has place below that. Frees all in the end.
+/// new one fits below that. Frees all blocks at the end.
 template <class Allocator>
 void run_steady_load(Allocator& allocator, const SizeRange& range, StreamRef stream) {
   RandomSizes random(range);

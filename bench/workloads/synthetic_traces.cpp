@@ -29,7 +29,7 @@ class Writer {
     return static_cast<std::int64_t>(blocks_.size()) - 1;
   }
   void free(std::int64_t id) { add(TraceOp::free, id); }
-  /// What another stream still uses.
+  /// Blocks that another stream still uses.
   void free_behind(std::int64_t id) {
     add(TraceOp::free_requested, id);
     add(TraceOp::free_completed, id);
@@ -59,8 +59,8 @@ std::uint64_t draw(std::mt19937_64& random, std::uint64_t least, std::uint64_t m
   return least + random() % (most - least + 1);
 }
 
-/// Reads a batch on stream 1, computes on 0, writes results back on 2. Batches go from one stream
-/// to the next, and are freed behind the one that used them last.
+/// Reads a batch on stream 1, computes on 0, writes results back on 2. Batches pass from stream to
+/// stream, and are freed behind the last user.
 Trace pipeline3() {
   Writer writer("own-pipeline3", "0 2");
   std::mt19937_64 random(11);
@@ -124,7 +124,7 @@ Trace sharded4() {
   return writer.take();
 }
 
-/// Requests come and go, their caches grow by a copy, and the batch is another at each step.
+/// Requests begin and end, their caches grow by a copy, and the batch differs at each step.
 Trace serving() {
   constexpr std::uint64_t kLayers = 8;
   constexpr std::uint64_t kTokenBytes = 4096;
@@ -169,8 +169,8 @@ Trace serving() {
   return writer.take();
 }
 
-/// A slab for each conversation, of its final size: most are small, a few are huge. One that is
-/// chosen at random ends where the next does not fit.
+/// A slab for each conversation, of its final size: most are small, a few are huge. If the next one
+/// does not fit, a random one ends.
 Trace slabs() {
   constexpr std::uint64_t kBudget = 48_GiB;
   Writer writer("own-slabs");

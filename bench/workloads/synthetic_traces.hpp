@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of the project's own, for what no recorded one has: many streams that hand memory on,
-// and requests that never repeat. Seeded: the same rows on each machine.
+// Synthetic programs with properties that no recorded one has: many streams that pass memory on,
+// and requests that never repeat. Seeded, with the same rows on each machine.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct SyntheticTrace {
 };
 
 const std::vector<SyntheticTrace>& synthetic_traces();
-/// Those of them that take turns among sizes, each under its number of sizes.
+/// The programs that alternate between sizes, by their number of sizes.
 const std::vector<SyntheticTrace>& rotations();
 
 }  // namespace berth::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second thread that does what it is told, while the first waits for it: as a program whose
-// forward pass and whose backward pass run on threads of their own.
+// A second thread that runs tasks while the first waits for it, as in a program whose forward and
+// backward pass run on different threads.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +26,7 @@ class TurnTaker {
   TurnTaker(const TurnTaker&) = delete;
   TurnTaker& operator=(const TurnTaker&) = delete;
 
-  /// Has the thread do `turn`, and waits for it. Throws what it throws.
+  /// Runs `turn` on the thread, and waits for it. Rethrows its exception.
   void take_turn(std::function<void()> turn) {
     std::unique_lock lock(mutex_);
     turn_ = std::move(turn);

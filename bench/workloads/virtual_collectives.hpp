@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collective copies on a simulated machine in virtual time: links of 55 GB/s to the host, one a
-// device, and of 450 GB/s between devices. A device has one engine for what it copies to or from
-// others.
+// device, and of 450 GB/s between devices. A device has one engine for copies to or from other
+// devices.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class VirtualCollectives {
       memory_.push_back(reserve(device));
     }
     pinned_ = runtime_->pinned_memory().allocate(bytes);
-    // What the first of each kind makes for later ones.
+    // Warms up the one-time work of each kind.
     time([&] {
       collectives().broadcast(memory_[0], bytes_, on(0), others());
       collectives().broadcast(pinned_.data(), bytes_, on(0), shards(bytes_));
@@ -48,7 +48,7 @@ class VirtualCollectives {
         copier().copy_async(memory_[device], memory_[0], bytes_, on(0));
     });
   }
-  /// To one other alone.
+  /// To one other device.
   std::uint64_t one_copy() {
     return time([&] { copier().copy_async(memory_[1], memory_[0], bytes_, on(0)); });
   }
@@ -57,7 +57,7 @@ class VirtualCollectives {
   std::uint64_t broadcast_from_host() {
     return time([&] { collectives().broadcast(pinned_.data(), bytes_, on(0), shards(bytes_)); });
   }
-  /// Each device's on a stream of its own.
+  /// Each on the stream of its own device.
   std::uint64_t broadcast_from_host_naively() {
     return time([&] {
       for (std::size_t device = 0; device < memory_.size(); ++device)
@@ -73,13 +73,13 @@ class VirtualCollectives {
   std::uint64_t gather() {
     return time([&] { collectives().gather(pinned_.data(), bytes_, on(0), shards(part_bytes())); });
   }
-  /// Each part waited for before the next.
+  /// Waits for each part before the next.
   std::uint64_t scatter_naively() { return one_by_one(true); }
   std::uint64_t gather_naively() { return one_by_one(false); }
 
  private:
-  /// What is mapped again and again, so that a gigabyte takes 16 MiB of the machine's own memory.
-  /// The bytes mean nothing: tests of the simulated driver and of the copies compare those.
+  /// Memory that is mapped repeatedly, so that a gigabyte takes 16 MiB of the machine's own memory.
+  /// The content is not checked here; tests of the simulated driver and of the copies do that.
   static constexpr std::size_t kPhysicalBytes = 16_MiB;
 
   static sim::Config config(int devices, bool peer) {

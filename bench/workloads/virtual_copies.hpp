@@ -47,7 +47,7 @@ inline double link_rate(Direction direction) {
                                1_GiB));
 }
 
-/// One device with a link, and `threads` of the host that copy, or that wait for a disk.
+/// One device with a link, and `threads` host threads that copy, or that wait for a disk.
 class VirtualCopies {
  public:
   static constexpr std::size_t kSlotBytes = 4_MiB;
@@ -79,7 +79,7 @@ class VirtualCopies {
     sync();
     return simulator_.now_ns() - before;
   }
-  /// By one thread that copies a slot, and waits for it to be sent, or the other way round.
+  /// By one thread that copies a slot and waits until it is sent, or the reverse.
   std::uint64_t naively(Direction direction, std::size_t bytes) {
     const Range range(*this, bytes);
     const Allocation slot = pinned_.allocate(kSlotBytes);
@@ -126,7 +126,7 @@ class VirtualCopies {
       submit(direction, small.device, small.data(), small_bytes, other_stream_);
       other_stream_.ref().sync();
       longest = std::max(longest, simulator_.now_ns() - before);
-      simulator_.spend(10'007);  // each meets another part of the large one
+      simulator_.spend(10'007);  // each coincides with another part of the large copy
     }
     sync();
     return longest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that copy, in virtual time: each takes pieces of staged copies as a real one would, and a
-// piece takes as long as its bytes do at a given rate, or on a given disk. One real thread plays
-// them all, so that one program takes the same time on every run.
+// piece takes as long as its bytes do at a given rate, or on a given disk. One real thread
+// simulates all of them, so that one program takes the same time in every run.
 #pragma once
 
 #include <algorithm>
@@ -19,19 +19,18 @@
 
 namespace berth::bench {
 
-/// When a thread is done with a piece of `bytes` that it takes at `now_ns`.
+/// The time at which a thread completes a piece of `bytes` that it takes at `now_ns`.
 using PieceEnd = std::function<std::uint64_t(std::uint64_t now_ns, std::size_t bytes)>;
 
 inline std::uint64_t ns_at(double bytes_per_ns, std::size_t bytes) {
   return static_cast<std::uint64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_ns));
 }
-/// Each thread copies by itself.
+/// Each thread copies independently.
 inline PieceEnd by_copying(double bytes_per_ns) {
   return
       [=](std::uint64_t now_ns, std::size_t bytes) { return now_ns + ns_at(bytes_per_ns, bytes); };
 }
-/// All wait for one disk, which answers after `latency_ns` at the earliest, and one after the
-/// other.
+/// All wait for one disk, which serves one request at a time and takes at least `latency_ns`.
 inline PieceEnd by_a_disk(double bytes_per_ns, std::uint64_t latency_ns) {
   return [=, busy_until = std::make_shared<std::uint64_t>(0)](std::uint64_t now_ns,
                                                               std::size_t bytes) {
@@ -42,18 +41,18 @@ inline PieceEnd by_a_disk(double bytes_per_ns, std::uint64_t latency_ns) {
 
 class VirtualCrew {
  public:
-  /// How often a thread that has nothing to do looks at the device.
+  /// The period at which an idle thread polls the device.
   static constexpr std::uint64_t kLookNs = 1'000;
 
   VirtualCrew(sim::Simulator& simulator, HostWork& work, std::size_t threads, PieceEnd piece_end)
       : simulator_(simulator), work_(work), lanes_(threads), piece_end_(std::move(piece_end)) {}
 
-  /// Until no copy is under way; the virtual time then.
+  /// Runs until no copy is pending; returns the virtual time.
   std::uint64_t run() {
     while (work_.copies_under_way() > 0) step();
     return simulator_.now_ns();
   }
-  /// Lets some virtual time pass, until a thread is done with a piece or looks.
+  /// Advances virtual time until a thread completes a piece or polls.
   void step() {
     std::uint64_t next = simulator_.now_ns() + kLookNs;
     for (const Lane& lane : lanes_) {
@@ -63,7 +62,7 @@ class VirtualCrew {
     catch_up();
     work_.poll_progress();
   }
-  /// What the threads have done until now, while the caller was doing something else.
+  /// Applies the work that the threads have completed by now.
   void catch_up() {
     for (Lane& lane : lanes_) {
       while (lane.task && lane.end_ns <= simulator_.now_ns()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocator takes from the device, and what it pays for it. Each measurement is made on a
-// simulated device of its own, is the same on each machine, and throws where the allocator refuses
-// what it should serve.
+// The memory that an allocator takes from the device, and its cost. Each measurement uses a new
+// simulated device, has the same result on each machine, and throws if the allocator refuses a
+// request that it should serve.
 #pragma once
 
 #include <array>
@@ -51,8 +51,8 @@ double checkerboard_waste() {
   return memory.waste();
 }
 
-/// Virtual time that the calls take which create and map `bytes` once: a cuMemCreate and a cuMemMap
-/// a granule, and one cuMemSetAccess for all.
+/// The virtual time of the calls that create and map `bytes` once: a cuMemCreate and a cuMemMap for
+/// each granule, and one cuMemSetAccess for all.
 inline double mapping_ns(std::size_t bytes, std::size_t granule_bytes) {
   const std::size_t granules = align_up(bytes, granule_bytes) / granule_bytes;
   const std::uint64_t granule_ns =
@@ -60,8 +60,8 @@ inline double mapping_ns(std::size_t bytes, std::size_t granule_bytes) {
   return static_cast<double>(granules * granule_ns + sim::call_ns(sim::Function::k_cuMemSetAccess));
 }
 
-/// Virtual time of the first pass, the making of the allocator included, over mapping_ns() of the
-/// peak that is live. Nothing but calls of the driver takes virtual time.
+/// The virtual time of the first pass, including the creation of the allocator, divided by
+/// mapping_ns() of the peak of live bytes. Only driver calls take virtual time.
 template <class Allocator, class... Options>
 double first_pass_driver_cost(const ReplayPlan& plan, const Options&... options) {
   SimulatedSession machine(80_GiB, sim::Progress::timed);
@@ -102,7 +102,7 @@ inline double share_of_path(const ReplayPlan& plan, int passes,
          static_cast<double>(after.allocations - before.allocations);
 }
 
-/// What a trace must fit in: its peak and 2 %, in whole granules.
+/// The size of the device for a trace: its peak plus 2 %, in whole granules.
 inline std::size_t squeezed_device_bytes(const ReplayPlan& plan) {
   return align_up(plan.bytes_live_peak + plan.bytes_live_peak / 50, sim::Config{}.granularity);
 }

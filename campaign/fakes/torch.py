@@ -8,7 +8,7 @@ import types
 
 
 class Tensor:
-    """Each operation gives a tensor."""
+    """Each operation returns a tensor."""
 
     size = 0
 

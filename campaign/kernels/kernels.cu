@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a campaign runs on the GPU. Compiled on the machine itself, so without any header.
+// The kernels of a campaign. Compiled on the machine itself, so without any header.
 
 typedef unsigned long long Word;
 
@@ -17,27 +17,27 @@ static __device__ Word mixed(Word index, Word seed) {
   return x ^ (x >> 31);
 }
 
-/// Keeps its processor busy for so long.
+/// Keeps its processor busy for that time.
 extern "C" __global__ void spin(Word duration_ns) {
   const Word begin = nanoseconds();
   while (nanoseconds() - begin < duration_ns) {
   }
 }
 
-/// Runs for so long, and writes the longest time between two turns of its loop, which tells whether
-/// something has stopped it meanwhile. The steps of the timer are part of that time. Each turn
-/// reads a word of another page of `words`, which are zeros, and waits for it; none if `count` is
-/// 0.
+/// Runs for that time, and writes the longest time between two iterations of its loop, which shows
+/// whether the kernel was stopped meanwhile. The resolution of the timer is part of that time. Each
+/// iteration reads a word of another page of `words`, which are zeros, and waits for it; no word if
+/// `count` is 0.
 extern "C" __global__ void notice_stalls(Word duration_ns, const volatile Word* words, Word count,
                                          Word* longest_ns) {
-  const Word page = (2 << 20) / sizeof(Word) + 16;  // with another line of the cache in each
+  const Word page = (2 << 20) / sizeof(Word) + 16;  // with a different cache line in each
   const Word begin = nanoseconds();
   Word last = begin;
   Word longest = 0;
   Word at = 0;
   while (last - begin < duration_ns) {
     if (count > 0) at = (at + page + words[at]) % count;
-    const Word now = nanoseconds() + (at >> 63);  // not before the word is there
+    const Word now = nanoseconds() + (at >> 63);  // only after the word has arrived
     if (now - last > longest) longest = now - last;
     last = now;
   }
@@ -52,7 +52,7 @@ extern "C" __global__ void fill(Word* words, Word count, Word seed) {
   }
 }
 
-/// Counts the words that are not as fill() wrote them.
+/// Counts the words that differ from those of fill().
 extern "C" __global__ void check(const Word* words, Word count, Word seed, Word* mismatches) {
   const Word step = (Word)gridDim.x * blockDim.x;
   for (Word i = (Word)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
@@ -60,5 +60,5 @@ extern "C" __global__ void check(const Word* words, Word count, Word seed, Word*
   }
 }
 
-/// Fails, and the context of its process with it.
+/// Fails, which makes the context of its process fail.
 extern "C" __global__ void fail() { asm volatile("trap;"); }

@@ -9,8 +9,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kKernel = 20ms;       ///< half of which is left, at least, when a call begins
-constexpr auto kHostFunction = 1ms;  ///< during which a simulated driver may hold the host up
+constexpr auto kKernel = 20ms;       ///< at least half of it remains when a call begins
+constexpr auto kHostFunction = 1ms;  ///< during which a simulated driver may delay the host
 constexpr auto kLaunch = 1ms;        ///< until the first kernel runs for certain
 
 }  // namespace

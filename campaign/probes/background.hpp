@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What else happens on the device while calls are timed: nothing, or a kernel runs.
+// The load of the device while calls are timed: idle, or a running kernel.
 #pragma once
 
 #include <cuda.h>
@@ -25,8 +25,8 @@ struct Series {
   [[nodiscard]] Json to_json() const;
 };
 
-/// A stream on which a kernel runs, or none does. Where no kernels run at all, a host function
-/// takes the place of one, and a row says so.
+/// A stream with a running kernel, or an idle one. If kernels are not available, a host function
+/// replaces the kernel, and a row reports that.
 class Background {
  public:
   /// Blocking  Until the kernel runs.
@@ -36,7 +36,7 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// How long `call` takes, while the kernel runs if one does.
+  /// The duration of `call`, while the kernel runs, if there is one.
   template <class Call>
   void time(Series& series, const Call& call) {
     const bool is_running = keep_busy();
@@ -47,7 +47,7 @@ class Background {
   [[nodiscard]] std::string name() const;
 
  private:
-  /// Makes sure that a kernel runs for a while, and returns whether one does.
+  /// Ensures that a kernel runs for a while, and returns whether one does.
   bool keep_busy();
   [[nodiscard]] bool is_running_now() const;
 

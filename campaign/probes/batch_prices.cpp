@@ -27,7 +27,7 @@ struct Ranges {
   std::vector<std::size_t> bytes;
 };
 
-/// Every other piece on both sides, so that no two copies are one.
+/// Every other piece on both sides, so that copies are not adjacent.
 Ranges scattered(CUdeviceptr to, void* from, std::size_t bytes) {
   Ranges ranges;
   for (std::size_t index = 0; index < kCopies; ++index) {
@@ -51,7 +51,7 @@ void copy_each(const Driver& driver, const Ranges& ranges, CUstream stream) {
     driver.memcpy_async(ranges.to[index], ranges.from[index], ranges.bytes[index], stream);
 }
 
-/// What the calls take, and what it takes until all is copied.
+/// The duration of the calls, and the time until everything is copied.
 template <class Copy>
 void add(const Driver& driver, Background& background, const Place& place, const Time& time,
          CUstream stream, std::size_t bytes, const Copy& copy) {

@@ -33,8 +33,8 @@ namespace {
 using namespace berth;
 using namespace berth::campaign;
 
-/// What all threads may reserve; they want a quarter more. Without kernels the host fills and
-/// checks, which is slow.
+/// The limit of reserved memory for all threads, which request a quarter more. Without kernels the
+/// host fills and checks, which is slow.
 constexpr std::size_t kLimitOfKernels = 2_GiB;
 constexpr std::size_t kLimitOfCopies = 128_MiB;
 constexpr std::size_t kPieces = 6;  ///< of a block, at most, each written by itself
@@ -148,7 +148,7 @@ class Worker {
     }
     return pieces;
   }
-  /// Any power of two as often as any other.
+  /// Each power of two is equally frequent.
   std::size_t random_bytes() {
     const double most = std::log2(static_cast<double>(bytes_max_ / 4));
     const double exponent = std::uniform_real_distribution<>(9, most)(random_);

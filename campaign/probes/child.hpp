@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This program once more, as a process of its own, whose output is read line by line.
+// A second process of this program, whose output is read line by line.
 #pragma once
 
 #include <cstdio>

@@ -30,11 +30,11 @@ using namespace berth;
 using namespace berth::campaign;
 
 constexpr std::size_t kTurns = 15;
-constexpr int kSmallCopies = 20;  ///< while one large copy is under way
+constexpr int kSmallCopies = 20;  ///< while one large copy is pending
 constexpr std::size_t kBytesMost = 1_GiB;
 constexpr std::size_t kFileMost = 256_MiB;
 
-/// Less if the device has less, or the time is short: some hundred copies are of this size.
+/// Less if the device has less memory, or the time is short: about a hundred copies have this size.
 std::size_t largest_copy(const Machine& machine, const Time& all) {
   const auto seconds =
       static_cast<std::size_t>(std::chrono::ceil<std::chrono::seconds>(all.left()).count());
@@ -42,7 +42,7 @@ std::size_t largest_copy(const Machine& machine, const Time& all) {
       {kBytesMost, machine.bytes_free() / 4, std::max<std::size_t>(seconds, 1) * 64_MiB});
 }
 
-/// Host memory of a kind, all of whose pages are there.
+/// Host memory of a kind, with all pages resident.
 class HostBuffer {
  public:
   HostBuffer(const Machine& machine, bool is_pinned, std::size_t bytes)
@@ -72,7 +72,7 @@ class HostBuffer {
   void* data_ = nullptr;
 };
 
-/// The median rate of `copy`, which returns once all is copied.
+/// The median rate of `copy`, which returns when everything is copied.
 double rate_of(const Time& time, std::size_t bytes, const std::function<void()>& copy) {
   return static_cast<double>(bytes) /
          spread(durations_of(kTurns, time, copy))["ns_p50"].get<double>();
@@ -156,7 +156,7 @@ void measure_threads(const Machine& machine, const Time& all, std::size_t bytes_
   }
 }
 
-/// Copies of 64 KiB on one stream while a large one in the same direction is under way on another.
+/// Copies of 64 KiB on one stream while a large one in the same direction is pending on another.
 void measure_fairness(const Machine& machine, const Time& all, std::size_t bytes_max) {
   constexpr std::size_t kSmall = 64_KiB;
   Runtime runtime;
@@ -191,7 +191,7 @@ void measure_fairness(const Machine& machine, const Time& all, std::size_t bytes
   }
 }
 
-/// A file that goes away with it.
+/// A file that is removed with this object.
 class TemporaryFile {
  public:
   TemporaryFile()
@@ -262,8 +262,7 @@ class FileCopies {
     driver_.stream_synchronize(native());
   }
 
-  /// The file is in the state that `is_cold` says before each turn, which takes no part of the
-  /// time.
+  /// Before each turn, the file is brought into the state of `is_cold`, which is not timed.
   void add(const char* row, const Time& all, bool is_cold, const std::function<void()>& berth,
            const std::function<void()>& plain) {
     const auto rate = [&](const std::function<void()>& copy) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_facts: what the device and its driver are, what they say that they can do, and what they
-// refuse when it is tried. --memory: only how much of the device's memory is free, and its
-// architecture. --kernels: only whether the campaign's kernels do here what they ought to.
+// campaign_facts: the properties of the device and its driver, the features that they report, and
+// the features that fail when they are used. --memory: only the free memory of the device, and its
+// architecture. --kernels: only whether the campaign's kernels work here.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -200,7 +200,7 @@ void say_memory(const Machine& machine) {
            {"compute_minor", machine.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)}});
 }
 
-/// Compares what kernels write and count with what the host does.
+/// Compares the results of kernels with those of the host.
 void try_kernels(const Machine& machine) {
   constexpr std::size_t kBytes = 1_MiB + 8;
   constexpr std::uint64_t kSeed = 0x1234567890abcdef;

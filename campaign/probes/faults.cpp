@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_faults: what becomes of a process whose work fails on the device, and of the others.
-// Each fault happens in a child. The child must be told what failed, by an error that names CUDA's,
-// and must end by itself; its parent must find its own memory, copies and allocations as before.
+// campaign_faults: the effects of work that fails on the device, on its process and on others. Each
+// fault happens in a child. The child must receive an error that names CUDA's error, and must end
+// by itself; the memory, copies and allocations of its parent must not be affected.
 //
 //   campaign_faults --child CASE    is such a child: it prints a line for each thing that it finds
 #include <algorithm>
@@ -37,7 +37,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kBytes = 64_MiB;
 constexpr std::size_t kHeld = 2_GiB;  ///< by a child that is killed
-constexpr auto kKernel = 60s;         ///< of a child that is killed: as good as for ever
+constexpr auto kKernel = 60s;         ///< of a child that is killed: practically forever
 constexpr std::uint64_t kSeed = 17;
 
 CUdeviceptr address_of(const Allocation& block) {
@@ -62,7 +62,7 @@ bool is_simulated() {
 
 // ---- In the child
 
-/// `waits`: for the device, which must say what has failed there.
+/// `waits`: for the device, which must report the failure.
 void say(std::string_view what, bool waits, std::string_view value) {
   const Json line = {{"what", what}, {"waits", waits}, {"value", value}};
   std::puts(line.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
@@ -73,7 +73,7 @@ void trap(const Machine&, Owner& owner) {
   owner.kernels.fail(owner.native);
 }
 
-/// Where nothing was ever mapped.
+/// An address at which no memory was ever mapped.
 void write_elsewhere(const Machine& machine, Owner& owner) {
   const CUdeviceptr anywhere = 0;
   CUdeviceptr address = 0;
@@ -81,7 +81,7 @@ void write_elsewhere(const Machine& machine, Owner& owner) {
   owner.kernels.fill(owner.native, address, kBytes, kSeed);
 }
 
-/// Where a block was before its memory went back to the driver.
+/// The address of a block whose memory was returned to the driver.
 void write_after_trim(const Machine& machine, Owner& owner) {
   const CUdeviceptr address = [&] {
     const Allocation block = owner.memory.allocate(kBytes, owner.stream);
@@ -109,7 +109,7 @@ void unmap_under_work(const Machine& machine, Owner& owner) {
   driver.mem_unmap(address, kBytes);
 }
 
-/// What each call says after the fault.
+/// The result of each call after the fault.
 std::string told_by(const std::function<void()>& call) {
   try {
     call();
@@ -131,7 +131,7 @@ void fault(const Machine& machine, void (*provoke)(const Machine&, Owner&)) {
   say("a wait", true, told_by([&] { owner.stream.ref().sync(); }));
 }
 
-/// Its memory is the device's again only once its kernel has been stopped.
+/// Its memory is free again only after its kernel has been stopped.
 void hold_and_wait(const Machine& machine) {
   Owner owner(machine);
   const Allocation held = owner.memory.allocate(kHeld, owner.stream);
@@ -155,7 +155,7 @@ constexpr std::array kCases = {
 };
 constexpr std::string_view kKilled = "a process is killed while its kernel runs";
 
-/// That nothing of the parent's has changed.
+/// Checks that the parent is not affected.
 Json state_of(Owner& owner) {
   std::vector<char> host(kBytes);
   owner.runtime.copier().copy(host.data(), owner.block.data(), kBytes, owner.stream);
@@ -214,7 +214,7 @@ void measure_killed(const Machine& machine, Owner& owner) {
   if (took >= 5s) throw std::runtime_error("the memory of a killed process is not free after 5 s");
 }
 
-/// From the case of that number on, counted from 1.
+/// Runs the cases from that number on, counted from 1.
 void measure(const Machine& machine, std::size_t first) {
   Owner owner(machine);
   owner.kernels.fill(owner.native, address_of(owner.block), kBytes, kSeed);
@@ -230,7 +230,7 @@ void measure(const Machine& machine, std::size_t first) {
 }
 
 int run_child(std::string_view name) {
-  // A simulated driver ought to leave work pending, as hardware does.
+  // A simulated driver must leave work pending, as hardware does.
   if (is_simulated()) {
     const std::string text = env("BERTH_SIM").value_or("");
     if (text.find("progress=") == std::string::npos)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // campaign_gates SETTING [--first=N]: whether copies of pageable memory, which wait on the device
-// for a thread of the host, get through and let others through. Run once for each setting of the
+// for a thread of the host, complete, and let other work complete. Run once for each setting of the
 // driver (its environment), which SETTING names. A case that hangs is killed by the campaign, which
 // goes on with the next one.
 #include <algorithm>
@@ -34,7 +34,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kBytes = 32_MiB;
 constexpr std::size_t kStreams = 12;     ///< more than hardware has channels by default
 constexpr std::size_t kLaunches = 3000;  ///< more than a queue holds, which is about 1,024
-constexpr auto kQueueStands = 100ms;     ///< for so long the kernel in front lets none of them run
+constexpr auto kQueueStands = 100ms;     ///< the time for which the kernel in front blocks them
 
 class Gates {
  public:
@@ -50,7 +50,7 @@ class Gates {
     target_ = memory_.allocate(kStreams * kBytes, streams_.front());
   }
 
-  /// From the case of that number on, counted from 1.
+  /// Runs the cases from that number on, counted from 1.
   void measure(std::size_t first) {
     const std::vector<std::pair<std::string, void (Gates::*)()>> cases = {
         {"a copy behind a kernel", &Gates::behind_a_kernel},
@@ -162,7 +162,7 @@ class Gates {
     }
     if (!is_refused) throw std::runtime_error("the copy was not refused");
     driver_.memset_d8_async(address_of_target(), static_cast<unsigned char>(1), kBytes, native(0));
-    graph.launch(1);  // the capture went on
+    graph.launch(1);  // the capture continued
   }
 
   /// As a program may capture waits of its own. Whether the driver accepts that is another
@@ -177,7 +177,7 @@ class Gates {
       skipped_ = fmt::format("the driver captures no waits: {}", driver_.describe(waits));
       return;
     }
-    const std::jthread opener([&] {  // where launches block, this one blocks until then
+    const std::jthread opener([&] {  // if launches block, this one blocks until then
       std::this_thread::sleep_for(20ms);
       word.open();
     });
@@ -259,7 +259,7 @@ class Gates {
   DeviceAllocator& memory_;
   std::vector<Stream> streams_;
   Allocation target_;
-  std::string skipped_;  ///< why the case that runs is not applicable
+  std::string skipped_;  ///< the reason why the current case is not applicable
 };
 
 }  // namespace

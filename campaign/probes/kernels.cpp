@@ -35,7 +35,7 @@ void CUDA_CB sleep_for(void* duration_ns) {
 
 }  // namespace
 
-/// As kernels.cu has it.
+/// As in kernels.cu.
 std::uint64_t Kernels::word(std::uint64_t index, std::uint64_t seed) {
   std::uint64_t x = index + seed * 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -139,7 +139,7 @@ void Kernels::fill(CUstream stream, CUdeviceptr data, std::size_t bytes, std::ui
   std::vector<std::uint64_t> words(count);
   for (std::uint64_t i = 0; i < count; ++i) words[i] = word(i, seed);
   machine_.driver().memcpy_async(data, reinterpret_cast<CUdeviceptr>(words.data()), bytes, stream);
-  machine_.driver().stream_synchronize(stream);  // the words go
+  machine_.driver().stream_synchronize(stream);  // the words are freed next
 }
 
 std::uint64_t Kernels::mismatches(CUstream stream, CUdeviceptr data, std::size_t bytes,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The campaign's kernels, as they were compiled on this machine. If they could not be, and on the
-// simulated driver, which runs none, host functions keep streams busy, and the host fills and
-// checks memory by copies.
+// The campaign's kernels, compiled on this machine. If that failed, and on the simulated driver,
+// which runs no kernels, host functions keep streams busy, and the host fills and checks memory by
+// copies.
 #pragma once
 
 #include <cuda.h>
@@ -23,13 +23,13 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// False if host functions and copies stand in.
+  /// False if host functions and copies replace them.
   [[nodiscard]] bool are_real() const { return module_ != nullptr; }
 
-  /// Keeps the stream busy for so long.
+  /// Keeps the stream busy for that time.
   void spin(CUstream stream, std::chrono::nanoseconds duration) const;
-  /// The longest time for which a kernel that runs for `duration` stood still while `meanwhile` ran
-  /// on the host. The kernel reads `bytes` of device memory, which are zero, all the time; none if
+  /// The longest time for which a kernel that runs for `duration` was stopped while `meanwhile` ran
+  /// on the host. The kernel continuously reads `bytes` of device memory, which are zero; none if
   /// 0. nullopt without kernels.
   template <class Action>
   [[nodiscard]] std::optional<std::uint64_t> longest_stall(CUstream stream,
@@ -45,11 +45,11 @@ class Kernels {
   /// Writes every word of a range of device memory, which depends on its place and the seed.
   /// `bytes` is a multiple of 8.
   void fill(CUstream stream, CUdeviceptr data, std::size_t bytes, std::uint64_t seed) const;
-  /// How many words are not as fill() wrote them.
+  /// The number of words that differ from those of fill().
   /// Blocking  Until the stream has come to it.
   [[nodiscard]] std::uint64_t mismatches(CUstream stream, CUdeviceptr data, std::size_t bytes,
                                          std::uint64_t seed) const;
-  /// What fill() writes.
+  /// The words that fill() writes.
   [[nodiscard]] static std::uint64_t word(std::uint64_t index, std::uint64_t seed);
   /// A kernel that fails: every later call of the context does, too. Not without kernels.
   void fail(CUstream stream) const;
@@ -71,7 +71,7 @@ class Kernels {
   CUfunction fill_ = nullptr;
   CUfunction check_ = nullptr;
   CUfunction fail_ = nullptr;
-  CUdeviceptr answer_ = 0;  ///< a word, for what a kernel answers
+  CUdeviceptr answer_ = 0;  ///< a word for the result of a kernel
 };
 
 }  // namespace berth::campaign

@@ -64,7 +64,7 @@ class Nvml {
   }
 
  private:
-  /// Whether the function is there, and succeeds.
+  /// Whether the function exists, and succeeds.
   template <class Function, class... Args>
   bool call(const char* name, Args... args) {
     auto* const function =

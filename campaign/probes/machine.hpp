@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver and the device that a program of the campaign measures, without anything of berth's
-// between.
+// The driver and the device that a program of the campaign measures, without berth in between.
 #pragma once
 
 #include <cuda.h>
@@ -32,17 +31,17 @@ class Machine {
   /// Makes the context current in the calling thread.
   void enter_thread() const { driver().ctx_set_current(context_); }
 
-  /// A function of the driver that berth does not use; null where the driver lacks it.
+  /// A function of the driver that berth does not use; null if the driver lacks it.
   template <class Function>
   [[nodiscard]] Function* find(const char* symbol, int version) const {
     return reinterpret_cast<Function*>(driver().find(symbol, version));
   }
-  /// Null where the driver does not know it.
+  /// Null if the driver does not know it.
   [[nodiscard]] const char* name_of(CUresult result) const;
-  /// 0 where the driver does not know it.
+  /// 0 if the driver does not know it.
   [[nodiscard]] int attribute(CUdevice_attribute which) const;
   [[nodiscard]] std::size_t bytes_free() const;
-  /// What cuMemCreate makes on the device, and what lets it read and write that.
+  /// The properties for cuMemCreate on the device, and the access for the device to read and write.
   [[nodiscard]] CUmemAllocationProp physical_memory() const;
   [[nodiscard]] CUmemAccessDesc access() const;
 
@@ -52,8 +51,8 @@ class Machine {
   CUcontext context_ = nullptr;
 };
 
-/// Returns the exit status of the program: 77 without a machine, which says that the program is
-/// skipped, and why; 1 if anything has failed.
+/// Returns the exit status of the program: 77 without a machine, with the reason why the program is
+/// skipped; 1 after a failure.
 int run_on_machine(const std::function<void(const Machine&)>& measure);
 
 }  // namespace berth::campaign

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_prices: what the driver's calls cost that berth makes, each on an idle device and while
+// campaign_prices: the cost of the driver calls that berth makes, each on an idle device and while
 // a kernel runs.
 #include <algorithm>
 #include <array>
@@ -38,7 +38,7 @@ class Prices {
         properties_(machine.physical_memory()),
         access_(machine.access()) {}
 
-  /// Physical memory: `count` handles of `bytes` each, mapped side by side.
+  /// Physical memory: `count` handles of `bytes` each, mapped at adjacent addresses.
   void measure_mapping(std::size_t bytes, std::size_t count, const Time& time) {
     Series reserve, create, map, set_access, unmap, release, free;
     const std::size_t whole = bytes * count;
@@ -109,7 +109,7 @@ class Prices {
   void measure_registration(std::size_t bytes, const Time& time) {
     const std::unique_ptr<void, decltype(&std::free)> data(std::aligned_alloc(2_MiB, bytes),
                                                            &std::free);
-    std::fill_n(static_cast<char*>(data.get()), bytes, 'x');  // pages are there then
+    std::fill_n(static_cast<char*>(data.get()), bytes, 'x');  // makes the pages resident
     add_pair(
         {"host_register", "host_unregister"}, bytes, time,
         [&] { driver_.mem_host_register(data.get(), bytes, 0U); },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_replays: recorded programs on berth's allocator, pass by pass: what it reserves beyond
-// what is live, the driver calls, the time. Once with idle streams, and with a kernel behind each
+// campaign_replays: recorded programs on berth's allocator, pass by pass: reserved memory beyond
+// live memory, the driver calls, the time. Once with idle streams, and with a kernel behind each
 // allocation.
 #include <algorithm>
 #include <chrono>
@@ -67,7 +67,7 @@ class Replayed {
       if (kernel_ > 0ns) kernels_.spin(streams_[stream].ref().native(), kernel_);
     }
   }
-  /// Of berth's alone.
+  /// Only for berth's allocator.
   [[nodiscard]] std::uint64_t driver_calls() const {
     std::uint64_t calls = 0;
     for (const auto& each : runtime_.statistics().driver_calls) calls += each.calls;

@@ -19,7 +19,7 @@ bool any_has_failed = false;
 
 void print_line(const Json& line) {
   const std::string text =
-      line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";  // names may be no UTF-8
+      line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";  // names may not be UTF-8
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program of the campaign has found: rows, each a JSON object on a line of its own, which is
-// printed before the next thing is tried.
+// The results of a program of the campaign: rows, each a JSON object on its own line, which is
+// printed before the next measurement begins.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,13 @@ void add_row(std::string_view figure, std::string_view row, const Json& values);
 /// Median, 99th percentile and count of durations, in nanoseconds. {} of none.
 Json spread(std::vector<std::uint64_t> durations_ns);
 
-/// How long the program may measure, as the campaign has told it.
+/// The time for measurements, which the campaign sets.
 class Time {
  public:
   Time();
   [[nodiscard]] bool is_over() const { return left() <= std::chrono::nanoseconds(0); }
   [[nodiscard]] std::chrono::nanoseconds left() const;
-  /// The same of a share of all the time, from now on.
+  /// The same for a fraction of the whole time, from now on.
   [[nodiscard]] Time share(double of_all) const;
 
  private:
@@ -41,7 +41,7 @@ class Time {
   std::chrono::steady_clock::time_point end_;
 };
 
-/// How long `action` takes.
+/// The duration of `action`.
 template <class Action>
 std::uint64_t nanoseconds_of(const Action& action) {
   const auto begin = std::chrono::steady_clock::now();
@@ -62,7 +62,7 @@ void repeat(std::size_t most, const Time& time, const Turn& turn, const Forget& 
   } while (++turns < most && !time.is_over());
 }
 
-/// How long each of repeated calls of `action` takes.
+/// The durations of repeated calls of `action`.
 template <class Action>
 std::vector<std::uint64_t> durations_of(std::size_t most, const Time& time, const Action& action) {
   std::vector<std::uint64_t> durations;
@@ -71,14 +71,14 @@ std::vector<std::uint64_t> durations_of(std::size_t most, const Time& time, cons
   return durations;
 }
 
-/// A row of `figure` that several circumstances together name, each a column or a line of a table.
+/// A row of `figure` that is named by several circumstances, each a column or a line of a table.
 using Place = std::vector<std::pair<std::string, std::string>>;
 void add_row_at(std::string_view figure, const Place& place, const Json& values);
 
 /// "64 KiB", "2 MiB": of whole KiB.
 [[nodiscard]] std::string size_text(std::size_t bytes);
 
-/// Before anything that may crash or hang, so that the campaign knows what did.
+/// Call it before code that may crash or hang, so that the campaign knows the case.
 void begin_case(std::string_view figure, std::string_view row);
 
 /// The number of the first case to run, of a last argument `--first=N`; 1 without.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into every program of a campaign: on SIGQUIT each thread prints where it is. For
-// programs that hang on a machine without a debugger; they are killed afterwards. A program that a
-// campaign has started is also killed when the campaign is.
+// Preloaded into every program of a campaign: on SIGQUIT each thread prints its stack. For programs
+// that hang on a machine without a debugger; they are killed afterwards. A program that a campaign
+// has started is also killed when the campaign is.
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -19,11 +19,11 @@
 namespace {
 
 constexpr int kFramesMax = 48;
-constexpr int kTurnsMax = 300;  ///< of a millisecond, for a thread that does not answer
+constexpr int kTurnsMax = 300;  ///< of a millisecond, for a thread that does not respond
 
 std::atomic<long> asked_thread = 0;  ///< 0: none, it has answered
 
-/// In a handler nothing may be used that takes a lock: neither stdio nor the heap.
+/// A signal handler must not use code that takes a lock: neither stdio nor the heap.
 void print(const char* text) {
   static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text)));
 }
@@ -94,7 +94,7 @@ void answer(int) {
   }
 }
 
-/// Not the children of such a program: those of its threads would end with the thread.
+/// Not for children of such a program, because a child of a thread would end with the thread.
 void end_with_campaign() {
   const char* const runner = std::getenv("BERTH_CAMPAIGN_PARENT");
   if (runner != nullptr && std::strtol(runner, nullptr, 10) == getppid())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_stalls: whether a running kernel stands still while the host maps, unmaps, allocates or
-// registers memory. The kernel itself notes the longest time between two turns of its loop: of one
-// that only computes, and of one that reads memory, whose address translations the driver may have
-// invalidated.
+// campaign_stalls: whether a running kernel is stopped while the host maps, unmaps, allocates or
+// registers memory. The kernel itself records the longest time between two iterations of its loop:
+// for a kernel that only computes, and for one that reads memory, whose address translations the
+// driver may have invalidated.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -59,7 +59,7 @@ class Remaps {
   CUmemGenericAllocationHandle handle_ = 0;
 };
 
-/// Zeros that are more than the address translations that a device keeps at hand.
+/// Zeros: more memory than a device's cache of address translations covers.
 class Zeros {
  public:
   Zeros(const Machine& machine, std::size_t bytes_max)
@@ -98,7 +98,7 @@ class Stalls {
 
   void add(const std::string& what, const std::function<void()>& action) const {
     attempt("stalls", what, [&] {
-      action();  // what a first call has to do is no stall
+      action();  // the one-time work of a first call is not a stall
       add_with(what, "a kernel that computes", 0, action);
       add_with(what, "a kernel that reads memory", zeros_.bytes(), action);
     });

@@ -67,7 +67,7 @@ typedef struct berth_copy_counters {
   uint64_t copies_staged;  ///< through staging memory
   uint64_t copies_host;    ///< host to host
   uint64_t bytes_copied;   ///< by all of them
-  /// How often berth_copy_async() waited for a device until a source had been read.
+  /// The number of waits of berth_copy_async() for a device until a source had been read.
   uint64_t staging_waits;
   /// Copies of pageable memory and files by the driver; also direct copies of pageable memory by
   /// devices that use the host's page tables.

@@ -18,7 +18,7 @@ struct CopyCounters {
   std::uint64_t copies_by_driver = 0;
   std::uint64_t copies_host = 0;   ///< host to host
   std::uint64_t bytes_copied = 0;  ///< by all of them
-  /// How often copy_async() waited for a device until a source had been read.
+  /// The number of waits of copy_async() for a device until a source had been read.
   std::uint64_t staging_waits = 0;
   /// Staging memory that copies hold now: what CopierOptions::staging_slots bounds.
   std::uint64_t staging_bytes = 0;

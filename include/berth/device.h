@@ -57,7 +57,8 @@ BERTH_API berth_status berth_device_type_count(int* count);
 BERTH_API berth_status berth_device_type_get_name(int type, const char** name);
 
 /// Parses "cpu", "cuda", "cuda:N", or a registered type in the place of "cuda". "cpu:0" is the CPU
-/// too. Errors  BERTH_INVALID_ARGUMENT, with the text and the accepted forms.
+/// too.
+/// Errors  BERTH_INVALID_ARGUMENT, with the text and the accepted forms.
 BERTH_API berth_status berth_device_parse(const char* text, berth_device* device);
 /// The text that berth_device_parse() accepts for this device.
 BERTH_API berth_status berth_device_format(berth_device device, char** text);

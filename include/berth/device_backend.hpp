@@ -94,7 +94,7 @@ class BERTH_API DeviceBackend {
                        Done done) = 0;
   };
 
-  /// What begin_buffer() returns.
+  /// The result of begin_buffer().
   struct Begun {
     std::unique_ptr<Buffer> buffer;
     std::unique_ptr<Filling> filling;  ///< null: the backend cannot write a buffer in parts

@@ -137,7 +137,7 @@ class BERTH_API DeviceBuffers {
   Transfer copy(void* target, const DeviceBuffer& source, std::size_t offset, std::size_t bytes,
                 StreamRef stream, TransferOptions options = {});
 
-  /// Of one device, which must be one of a backend.
+  /// The counters of one device, which must be one of a backend.
   [[nodiscard]] BufferCounters counters(Device device) const;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace berth {
 
-/// What HandlePool::acquire() does when handles_max handles of a device are on lease.
+/// The behavior of HandlePool::acquire() if handles_max handles of a device are on lease.
 enum class HandleShortage : std::uint8_t {
   wait,  ///< waits until a handle is returned; any of several waiting threads may get it
   fail,  ///< throws Exhausted

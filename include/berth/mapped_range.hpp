@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program is told of each mapping of device memory.
+// The description of a mapping of device memory, for callbacks of the program.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct MappedRange {
   /// contiguous pool, and without virtual memory, the range is one piece.
   std::size_t piece_bytes = 0;
   Device device = Device::cpu();  ///< of the memory
-  /// Whether the same memory is mapped elsewhere, too, as a range of its own: a block that is
-  /// joined of separate free memory is used at these addresses.
+  /// Whether the same memory is also mapped elsewhere, as another range: a block that is joined
+  /// from separate free memory is used at these addresses.
   bool is_alias = false;
 };
 

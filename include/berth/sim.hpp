@@ -80,9 +80,9 @@ struct MemoryUse {
 /// The bytes of each MemoryUse of a kernel, in their order.
 using KernelMemory = std::span<const std::span<std::byte>>;
 
-/// What a stand-in for a kernel computes. `ranges` are copies that host code can access. The bytes
-/// that the function leaves in written ranges become the content of the memory; if written ranges
-/// overlap, the last one counts.
+/// The computation of a stand-in for a kernel. `ranges` are copies that host code can access. The
+/// bytes that the function leaves in written ranges become the content of the memory; if written
+/// ranges overlap, the last one counts.
 ///
 /// Called when the work runs, at each launch of a graph again, under the lock of the simulator and
 /// on any thread that is in a driver call. It must not throw, and not call the driver, the
@@ -108,7 +108,7 @@ struct KernelPoll {
 struct Kernel {
   /// In findings, the log and the timeline; empty: "a kernel".
   std::string name = {};
-  /// How long it keeps the processors of its device busy, in virtual time.
+  /// The time for which it keeps the processors of its device busy, in virtual time.
   std::uint64_t duration_ns = 0;
   std::vector<MemoryUse> uses = {};
   /// Called each time that the kernel runs. Null: no byte changes.
@@ -124,7 +124,7 @@ struct Kernel {
   bool programmatic = false;
 };
 
-/// What a TimelineEntry shows.
+/// The kind of a TimelineEntry.
 enum class WorkKind {
   kernel,
   fill,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the content of memory that sleeps.
+// The treatment of the content of sleeping memory.
 #pragma once
 
 #include "berth/cpp20.hpp"

@@ -22,7 +22,7 @@ struct DriverInfo {
   int version = 0;      ///< 12020 is CUDA 12.2; 0 if not usable
 };
 
-/// How often a driver function was called.
+/// The number of calls of a driver function.
 struct DriverCallCount {
   std::string function;  ///< NVIDIA's name, "cuMemCreate"
   std::uint64_t calls;

@@ -13,7 +13,7 @@
 
 namespace berth {
 
-/// What acquire() does when streams_max streams of a priority are on lease.
+/// The behavior of acquire() if streams_max streams of a priority are on lease.
 enum class StreamShortage : std::uint8_t {
   share,  ///< leases the stream with the fewest leases once more: its users share one order
   wait,   ///< waits until a stream is returned; any of several waiting threads may get it

@@ -48,7 +48,7 @@ struct Trace {
   std::vector<TraceEvent> events;
 };
 
-/// How a trace is read.
+/// Options for reading a trace.
 struct TraceOptions {
   /// The most host memory that reading may take: the file, its content after decompression, tables,
   /// and the trace that is returned.

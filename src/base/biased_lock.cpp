@@ -25,12 +25,11 @@ long membarrier(int command) {
   return syscall(SYS_membarrier, command, 0, 0);
 }
 
-/// What does without membarrier(2). To take write access to a page away the kernel must have every
-/// processor that runs a thread of the process drop its translation, and on x86 it asks for that
-/// by an interrupt, whose return is a full fence. A processor that runs no thread of the process
-/// has passed one when it switched.
-/// It is no way on other architectures, where translations are dropped by an instruction that
-/// interrupts no processor, as on x86 with INVLPGB under kernels that use it.
+/// The replacement if membarrier(2) is not available. To remove write access to a page, the kernel
+/// must make every processor that runs a thread of the process drop its translation. On x86 it does
+/// so by an interrupt, whose return is a full fence. A processor that runs no thread of the process
+/// has executed a fence when it switched. This does not work on other architectures, on which an
+/// instruction drops translations without an interrupt, nor on x86 if the kernel uses INVLPGB.
 class PageToggle {
  public:
   PageToggle() {
@@ -39,12 +38,12 @@ class PageToggle {
     if (page != MAP_FAILED) page_ = static_cast<volatile char*>(page);
   }
 
-  /// False if there is no such way.
+  /// False if this does not work here.
   bool fence() {
     if (page_ == nullptr) return false;
     const MutexLock lock(mutex_);
     if (!protect(PROT_READ | PROT_WRITE)) return false;
-    *page_ = 1;  // there is something to drop only once it was written
+    *page_ = 1;  // a translation exists only after a write
     return protect(PROT_READ);
   }
 
@@ -63,12 +62,13 @@ class PageToggle {
     return mprotect(const_cast<char*>(page_), 1, access) == 0;
   }
 
-  /// Not one that fork() waits for: a forked child has no threads to keep out.
+  /// fork() need not wait for this mutex, because a forked child has no other threads.
   Mutex mutex_;
   volatile char* page_ = nullptr;  ///< written under mutex_
 };
 
-/// Made while the kernel still allows all. Has no destructor: threads may outlive static objects.
+/// Created while the kernel still allows all calls. Has no destructor, because threads may outlive
+/// static objects.
 PageToggle& page_toggle() {
   static PageToggle toggle;
   return toggle;
@@ -102,7 +102,7 @@ void BiasedLock::fence() noexcept {
 }
 
 void BiasedLock::wait_until_left() const {
-  // A few instructions for an owner that runs; one that was interrupted gets the processor.
+  // A few instructions if the owner runs; an interrupted owner gets the processor.
   while (inside_.load(std::memory_order_acquire)) sched_yield();
 }
 

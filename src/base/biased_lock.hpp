@@ -20,7 +20,7 @@ class BiasedLock {
   BiasedLock& operator=(const BiasedLock&) = delete;
 
   /// Whether the kernel supports such locks: Linux 4.14 and later, unless a sandbox forbids it. If
-  /// not, use none. If a sandbox forbids it later, fence() uses a slower method, or stops the
+  /// not, do not use one. If a sandbox forbids it later, fence() uses a slower method, or stops the
   /// process if there is none.
   static bool is_available() noexcept;
 
@@ -36,8 +36,9 @@ class BiasedLock {
   /// By the owner, after try_enter() returned true.
   void leave() { inside_.store(false, std::memory_order_release); }
 
-  // By another thread, one at a time, which the caller ensures: forbid() on each lock, one fence()
-  // for all of them, then wait_until_left() on each. The guarded data may be used until permit().
+  // By another thread; the caller ensures that there is only one at a time. Call forbid() on each
+  // lock, fence() once for all of them, then wait_until_left() on each. The guarded data may be
+  // used until permit().
   void forbid() { forbidden_.store(true, std::memory_order_relaxed); }
   static void fence() noexcept;
   void wait_until_left() const;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
 
-/// The power of 1024 that the unit stands for; -1 for no unit that is known.
+/// The power of 1024 of the unit; -1 if the unit is not known.
 int unit_exponent(std::string_view unit) {
   if (unit.empty()) return 0;
   constexpr std::string_view letters = "bkmgt";

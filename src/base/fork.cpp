@@ -31,7 +31,7 @@ void ForkOrigin::refuse(std::string_view what) {
 }
 
 void keep_until_exit(std::shared_ptr<const void> kept) noexcept {
-  // A child has one thread, and what that has kept is never destroyed.
+  // A child has one thread, and the objects that it keeps are never destroyed.
   static auto& all = *new std::vector<std::shared_ptr<const void>>;
   all.push_back(std::move(kept));
 }

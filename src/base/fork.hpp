@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Telling a process from its copy. fork() copies one thread and all memory: locks that other
-// threads held stay locked for ever, and CUDA does not work in the copy.
+// Detection of forked children. fork() copies one thread and all memory: locks that other threads
+// held stay locked forever, and CUDA does not work in the child.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@ namespace berth {
 class ForkOrigin {
  public:
   ForkOrigin();
-  /// Whether this is still that process, and not a copy made by fork() since.
+  /// Whether this is still that process, and not a forked child.
   [[nodiscard]] bool is_here() const { return generation_ == current_; }
-  /// Errors  NotSupported, where it is a copy: `what` belongs to the parent.
+  /// Errors  NotSupported in a forked child: `what` belongs to the parent.
   void require_here(std::string_view what) const {
     if (!is_here()) refuse(what);
   }
@@ -23,12 +23,12 @@ class ForkOrigin {
  private:
   [[noreturn]] static void refuse(std::string_view what);
 
-  static int current_;  ///< how many times a fork() led here
+  static int current_;  ///< the number of forks between the first process and this one
   const int generation_;
 };
 
-/// For what a forked child cannot destroy, because its end would wait for threads that only the
-/// parent has: it stays until the process ends, where leak checkers see it.
+/// Keeps an object that a forked child cannot destroy, because its destructor would wait for
+/// threads of the parent. It stays until the process ends, and leak checkers find it reachable.
 void keep_until_exit(std::shared_ptr<const void> kept) noexcept;
 
 /// Calls `prepare` before each fork() of this process, `parent` and `child` after it, on the thread

@@ -7,7 +7,7 @@
 
 namespace berth {
 
-/// Never destroyed: the process may fork after its static objects are gone.
+/// Never destroyed, because the process may fork after its static objects are destroyed.
 struct ForkSafeMutex::Process {
   void lock_all() BERTH_NO_THREAD_SAFETY_ANALYSIS {
     mutex.lock();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mutex whose state a forked child can go on with.
+// A mutex that a forked child can use.
 #pragma once
 
 #include "base/mutex.hpp"

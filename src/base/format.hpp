@@ -13,7 +13,7 @@
 
 namespace berth {
 
-/// What format_text() calls: it takes values of all types.
+/// The implementation of format_text(), for values of all types.
 [[gnu::cold]] [[nodiscard]] std::string format_values(fmt::string_view text,
                                                       fmt::format_args values);
 

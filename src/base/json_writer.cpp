@@ -8,8 +8,8 @@
 namespace berth {
 namespace {
 
-/// What may follow the first byte of a character of UTF-8.
-/// Source: The Unicode Standard, table 3-7, "Well-Formed UTF-8 Byte Sequences".
+/// The bytes that may follow the first byte of a UTF-8 character. Source: The Unicode Standard,
+/// table 3-7, "Well-Formed UTF-8 Byte Sequences".
 struct Lead {
   unsigned char first;
   unsigned char last;
@@ -27,7 +27,7 @@ struct Piece {
   bool well_formed;
 };
 
-/// The character that `text` begins with, or the longest beginning of one.
+/// The character at the beginning of `text`, or the longest prefix of one.
 Piece first_piece(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   for (const Lead& lead : kLeads) {

@@ -42,7 +42,7 @@ class JsonWriter {
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
   JsonWriter& value(std::integral auto number) { return raw(std::to_string(number)); }
-  /// `null` for what JSON has no number for.
+  /// `null` for values that JSON numbers cannot represent.
   JsonWriter& value(double number) {
     if (!std::isfinite(number)) return null();
     std::array<char, 32> text;
@@ -51,7 +51,7 @@ class JsonWriter {
   }
   JsonWriter& null() { return raw("null"); }
 
-  /// key() and value() in one.
+  /// Calls key() and value().
   template <class Value>
   JsonWriter& field(std::string_view name, const Value& member) {
     return key(name).value(member);
@@ -82,7 +82,7 @@ class JsonWriter {
   }
 
   std::string text_;
-  bool is_first_ = true;  ///< nothing precedes the next value that a comma must separate
+  bool is_first_ = true;  ///< the next value needs no comma before it
 };
 
 }  // namespace berth

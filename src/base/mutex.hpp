@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::mutex with the annotations that clang's -Wthread-safety reads, so that a field used without
-// its lock does not compile. libstdc++'s own mutex carries none.
+// std::mutex with the annotations of clang's -Wthread-safety, so that a field used without its lock
+// does not compile. libstdc++'s own mutex has none.
 #pragma once
 
 #include <mutex>
@@ -20,8 +20,8 @@
 #define BERTH_RELEASE(...) BERTH_ANNOTATE(release_capability(__VA_ARGS__))
 #define BERTH_TRY_ACQUIRE(...) BERTH_ANNOTATE(try_acquire_capability(__VA_ARGS__))
 #define BERTH_NO_THREAD_SAFETY_ANALYSIS BERTH_ANNOTATE(no_thread_safety_analysis)
-/// Of a lambda that a template calls at once, while its maker holds the lock: the template cannot
-/// say so.
+/// For a lambda that a template calls at once, while the lock is held: the template cannot declare
+/// that.
 #define BERTH_UNDER_LOCK BERTH_NO_THREAD_SAFETY_ANALYSIS
 
 namespace berth {

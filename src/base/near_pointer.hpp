@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pointer of half the size, for records that lie within 8 GiB of each other: the distance from
-// itself. For records that stay where they are.
+// A pointer of half the size, for records within 8 GiB of each other that do not move: the distance
+// of the target from the pointer.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 namespace berth {
 
-/// Never destroyed: threads may end after the static objects have.
+/// Never destroyed, because threads may end after static objects are destroyed.
 struct PerThreadTable::Process {
   Mutex mutex;  ///< taken before any owner's
   std::array<PerThreadTable*, kOwnersMax> owners BERTH_GUARDED_BY(mutex){};
@@ -15,7 +15,7 @@ struct PerThreadTable::Process {
 
 PerThreadTable::Process& PerThreadTable::process() {
   static Process& process = []() -> Process& {
-    // The copy of a process gets the table whole, not in the middle of a change.
+    // A forked child gets a consistent table, not one in the middle of a change.
     at_fork([]() BERTH_UNDER_LOCK { PerThreadTable::process().mutex.lock(); },
             []() BERTH_UNDER_LOCK { PerThreadTable::process().mutex.unlock(); },
             forget_all_but_own_empty_parts);
@@ -24,7 +24,7 @@ PerThreadTable::Process& PerThreadTable::process() {
   return process;
 }
 
-/// In the copy of a process: the other threads are gone, and the owners are of no use.
+/// In a forked child: the other threads do not exist, and the owners are not used.
 void PerThreadTable::forget_all_but_own_empty_parts() BERTH_NO_THREAD_SAFETY_ANALYSIS {
   for (auto& part : thread_parts_->of_owner) part.store(nullptr, std::memory_order_relaxed);
   process().owners = {};
@@ -42,12 +42,12 @@ constinit thread_local PerThreadTable::ThreadParts* PerThreadTable::thread_parts
 
 namespace {
 
-constinit thread_local bool thread_is_over = false;  ///< readable after ThreadEnd is gone
+constinit thread_local bool thread_is_over = false;  ///< readable after ThreadEnd is destroyed
 
 }  // namespace
 
-/// Owns the calling thread's table of parts. Not in the thread's static block itself: a library
-/// that is loaded later may put little there.
+/// Owns the calling thread's table of parts. The table is not in the static TLS block, because that
+/// block has little room for libraries that are loaded later.
 struct PerThreadTable::ThreadEnd {
   ThreadEnd() = default;
   ThreadEnd(const ThreadEnd&) = delete;
@@ -69,7 +69,7 @@ struct PerThreadTable::ThreadEnd {
   ~ThreadEnd() {
     const MutexLock lock(process().mutex);
     thread_is_over = true;
-    if (thread_parts_ == &no_parts_) return;  // it never began
+    if (thread_parts_ == &no_parts_) return;  // the thread has no part
     thread_parts_ = &no_parts_;
     ThreadParts** link = &process().threads;
     while (*link != parts.get()) link = &(*link)->next;

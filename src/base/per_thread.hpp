@@ -22,7 +22,7 @@
 
 namespace berth {
 
-/// The table of threads, owners and parts that PerThread is made of.
+/// The table of threads, owners and parts on which PerThread is built.
 /// Threads  As PerThread.
 class PerThreadTable {
  public:
@@ -66,7 +66,7 @@ class PerThreadTable {
   static void forget_all_but_own_empty_parts();
 
   static ThreadParts no_parts_;
-  /// In the thread's static block, so that reaching it is one instruction and no call.
+  /// In the static TLS block, so that an access is one instruction and no call.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local ThreadParts* thread_parts_;
 
   const ForkOrigin origin_;
@@ -80,18 +80,18 @@ template <class Part>
 class PerThread final : private PerThreadTable {
  public:
   using PerThreadTable::Blocking;
-  /// Called on a thread that ends, under the owner's lock: takes back what its part keeps.
+  /// Called on a thread that ends, under the owner's lock. Takes back the content of its part.
   using OnThreadEnd = std::function<void(Part&)>;
 
   /// `mutex` is the owner's lock.
   PerThread(Mutex& mutex, OnThreadEnd on_thread_end)
       : mutex_(mutex), on_thread_end_(std::move(on_thread_end)) {}
-  /// The owner must have taken back what the parts keep.
+  /// The owner must have taken back the content of all parts.
   ~PerThread() override { forget(); }
 
   /// The calling thread's part; null if it has none.
   [[nodiscard]] Part* local() const { return static_cast<Part*>(find()); }
-  /// The same, created if there is none. Null, and the owner must do without a part, on a thread
+  /// The same, created if there is none. Null, so that the owner works without a part, on a thread
   /// that is about to end, beyond kOwnersMax owners, if the kernel does not support BiasedLock, and
   /// if the host has no memory. Not under the owner's lock; with Blocking::yes, under no owner's
   /// lock.
@@ -111,8 +111,8 @@ class PerThread final : private PerThreadTable {
   /// Number of parts. Under the owner's lock.
   [[nodiscard]] std::size_t count() const { return all_.size(); }
 
-  /// While it exists, no other thread can enter its part. Hold the owner's lock for as long.
-  /// Allocates nothing.
+  /// While it exists, no other thread can enter its part. Hold the owner's lock as long. Allocates
+  /// no memory.
   class ExclusiveAccess {
    public:
     explicit ExclusiveAccess(PerThread& parts)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether this process can read or write a byte. The kernel says so; the byte stays as it is.
+// Whether this process can read or write a byte, as the kernel reports it. The byte does not
+// change.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,8 @@
 namespace berth {
 
 /// Whether the byte can be read, by one system call, which reads the aligned eight bytes around it.
-/// Source: abseil, address_is_readable: rt_sigprocmask() reads the set before it refuses what to do
-/// with it.
+/// Source: abseil, address_is_readable: rt_sigprocmask() reads the set before it rejects the
+/// operation.
 bool is_readable(const void* address) noexcept;
 
 /// Whether the byte can be written, by one system call, which atomically adds 0 to the four bytes

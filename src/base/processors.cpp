@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Microseconds; none where the file is not there, or says that there is no bound.
+/// Microseconds; none if the file does not exist or has no bound.
 std::optional<long long> read_number(std::istream& file) {
   long long number = 0;
   if (!(file >> number) || number <= 0) return std::nullopt;
@@ -35,8 +35,8 @@ std::optional<std::size_t> quota_of_group(const fs::path& group, bool is_unified
   return quota_of(read_number(quota), read_number(period));
 }
 
-/// Of the group at `path` and of those above it, under the folder where their file system is. A
-/// container shows its own group there, under whatever path it has outside.
+/// The bound of the group at `path` and of those above it, under the folder of their file system. A
+/// container shows its own group there, whatever its path outside.
 std::optional<std::size_t> least_quota(const fs::path& mounted, const std::string& path,
                                        bool is_unified) {
   std::optional<std::size_t> least;

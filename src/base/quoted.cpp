@@ -10,7 +10,7 @@ namespace berth {
 namespace {
 
 constexpr std::size_t kQuotedBytesMax = 40;
-// A file's own name is at the end of a path.
+// The name of a file is at the end of its path.
 constexpr std::size_t kLineHeadBytes = 160;
 constexpr std::size_t kLineTailBytes = 80;
 
@@ -26,8 +26,8 @@ bool is_printable_ascii(std::uint8_t byte) {
   return byte >= 0x20 && byte < 0x7f;
 }
 
-/// How many bytes at the beginning of `text` are one character of UTF-8 that is not ASCII and not a
-/// control character; 0 if there is none.
+/// The number of bytes of the UTF-8 character at the beginning of `text`, if it is neither ASCII
+/// nor a control character; otherwise 0.
 std::size_t wide_character(std::string_view text) {
   const std::uint8_t first = byte_at(text, 0);
   const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;

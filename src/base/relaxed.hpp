@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value that one thread may read while another writes it, where neither draws a conclusion from
-// the order: an atomic without fences, which costs what a plain variable does.
+// A value that one thread may read while another writes it, if neither depends on the order: an
+// atomic without fences, at the cost of a plain variable.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hash of integers whose collisions cannot be computed in advance. For tables whose keys come
-// from a file: the identity, which std::hash is, lets a file choose keys that share one bucket.
+// from a file: with std::hash, which is the identity, a file could choose keys that share one
+// bucket.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace berth {
 /// Threads  Safe from any thread.
 class SecretHash {
  public:
-  /// A permutation of the 64-bit numbers that only the secret determines.
+  /// A permutation of the 64-bit numbers, determined by the secret alone.
   std::size_t operator()(std::uint64_t key) const noexcept {
     key = (key ^ secret()[0]) * (secret()[1] | 1);
     key = (key ^ key >> 32) * (secret()[0] | 1);

@@ -6,8 +6,8 @@
 
 namespace berth {
 
-/// Writes `text` to standard error. Nothing happens if that fails, as on a full disk: fmt::print()
-/// would throw, also in a destructor or in a function that a C program called.
+/// Writes `text` to standard error. A failure, such as a full disk, is ignored: fmt::print() would
+/// throw, even in a destructor or in a function that a C program called.
 inline void write_to_stderr(std::string_view text) noexcept {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }

@@ -8,7 +8,7 @@
 
 namespace berth {
 
-/// Without the spaces around it.
+/// The text without leading and trailing spaces.
 inline std::string_view trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -26,7 +26,7 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
 }
 
-/// All of `texts`, a range of what converts to std::string_view.
+/// Joins `texts`, a range of values that convert to std::string_view.
 template <class Texts>
 std::string join(const Texts& texts, std::string_view separator) {
   std::string joined;

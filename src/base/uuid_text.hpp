@@ -16,7 +16,7 @@ std::string uuid_text(std::string_view prefix, const Byte* bytes) {
   std::string text(prefix.size() + 36, '-');
   char* next = std::copy(prefix.begin(), prefix.end(), text.data());
   for (std::size_t index = 0; index < 16; ++index) {
-    if (index == 4 || index == 6 || index == 8 || index == 10) ++next;  // leaves a dash
+    if (index == 4 || index == 6 || index == 8 || index == 10) ++next;  // skips a dash
     const auto byte = static_cast<unsigned char>(bytes[index]);
     *next++ = digits[byte >> 4];
     *next++ = digits[byte & 15];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the buffers and transfers of one Runtime share. It outlives the Runtime as long as one of
-// them does, and is closed by it: from then on no buffer has memory.
+// The shared state of the buffers and transfers of one Runtime. It outlives the Runtime as long as
+// one of them exists. The Runtime closes it: from then on no buffer has memory.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ namespace berth {
 
 class BufferSet;
 
-/// What a DeviceBuffer owns.
+/// The state of a DeviceBuffer.
 class BufferState {
  public:
   BufferState(std::shared_ptr<BufferSet> set, const RegisteredBackend& owner, Device device,
@@ -77,7 +77,7 @@ class BufferSet {
   }
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
 
-  /// `has_task`: it will post itself. Errors  As require_open(), and std::system_error.
+  /// `has_task`: the transfer will post itself. Errors  As require_open(), and std::system_error.
   void begin_transfer(bool has_task) BERTH_EXCLUDES(mutex_);
   void end_transfer() noexcept BERTH_EXCLUDES(mutex_);
   /// For callbacks of the program.

@@ -70,7 +70,7 @@ DeviceBackend::Done BufferTransfer::add_operation(std::size_t bytes) {
     const MutexLock lock(mutex_);
     ++operations_;
   }
-  // From here on its destructor ends what has been counted.
+  // From here on its destructor ends the operation that was counted.
   std::shared_ptr<Operation> operation;
   try {
     operation = std::make_shared<Operation>(shared_from_this(), bytes);
@@ -95,7 +95,7 @@ void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure
     over_.notify_all();
   }
   if (reports) report_unless_told();
-  // Behind it, nothing waits for this transfer any more.
+  // After this, no thread waits for this transfer.
   const std::shared_ptr<BufferSet> set = set_;
   if (has_task) return set->post(shared_from_this());
   set->end_transfer();

@@ -2,8 +2,8 @@
 // A copy between host memory and a buffer of a backend. It is over when each of its operations has
 // ended.
 //
-// A backend may report an end on a thread of its own and under a lock of its own. So nothing of the
-// program is called there: on_done, and the end of keep_alive, are a task of a thread of berth.
+// A backend may report an end on a thread of its own and under a lock of its own. So no code of the
+// program is called there: a thread of berth calls on_done and releases keep_alive.
 #pragma once
 
 #include <condition_variable>
@@ -28,8 +28,8 @@ class BufferTransfer final : public TransferState,
                              public Task,
                              public std::enable_shared_from_this<BufferTransfer> {
  public:
-  /// One operation is pending: the starter itself, until finish().
-  /// `name` is for reports: "filling a buffer of tpu:0".
+  /// One operation is pending initially: the starter itself, until finish(). `name` is for reports:
+  /// "filling a buffer of tpu:0".
   BufferTransfer(std::shared_ptr<BufferSet> set, std::string name, std::size_t bytes,
                  TransferOptions options);
   ~BufferTransfer() override;
@@ -42,8 +42,7 @@ class BufferTransfer final : public TransferState,
   /// The call that starts the transfer throws: nothing is reported and on_done is not called.
   /// Waits for the operations that have begun.
   void withdraw() noexcept BERTH_EXCLUDES(mutex_);
-  /// Whether nothing has failed so far.
-  /// Errors  Cancelled.
+  /// Whether there is no failure so far. Errors  Cancelled.
   [[nodiscard]] bool goes_on() const BERTH_EXCLUDES(mutex_);
 
   bool is_done() override BERTH_EXCLUDES(mutex_);

@@ -21,7 +21,7 @@ void FileFilling::run() noexcept {
   } catch (...) {
     failure = std::current_exception();
   }
-  filling_ = nullptr;  // before its last write, the filling fails by that
+  filling_ = nullptr;  // if it is destroyed before its last write, the filling fails
   transfer_->finish(failure);
 }
 
@@ -39,7 +39,8 @@ void FileFilling::write(Part& part, std::size_t begin, std::size_t bytes) {
   const std::span content(part.memory.data(), bytes);
   range_.file.read(content, range_.offset + begin);
   part.is_busy = true;
-  // Ends with the call, or with the last copy of what a backend drops without one.
+  // Ends with the call of `done`, or with the last copy of a `done` that a backend drops without a
+  // call.
   std::shared_ptr<Part> use(&part, [self = shared_from_this()](Part* used) {
     used->is_busy = false;
     used->is_busy.notify_one();

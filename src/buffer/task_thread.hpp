@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread that runs tasks in their order. A task is its own place in the queue, so that posting
-// one allocates nothing and cannot fail.
+// One thread that runs tasks in their order. A task is its own entry of the queue, so that posting
+// a task allocates no memory and cannot fail.
 #pragma once
 
 #include <condition_variable>
@@ -46,7 +46,7 @@ class TaskThread {
   }
   /// Each task at most once.
   void post(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(mutex_);
-  /// Runs what was posted, and ends the thread. Not on the thread.
+  /// Runs all posted tasks, and ends the thread. Not to be called on the thread.
   void finish() noexcept BERTH_EXCLUDES(mutex_);
 
  private:

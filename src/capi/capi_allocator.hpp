@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A berth_allocator is an Allocator under another name; which kind it is, the object itself knows.
-// All kinds are final, so comparing the type is enough, and cheaper than a dynamic_cast.
+// A berth_allocator is an Allocator under another name. The object's own type determines its kind.
+// All kinds are final, so a comparison of types suffices, and is cheaper than a dynamic_cast.
 #pragma once
 
 #include <typeinfo>
@@ -17,7 +17,7 @@ inline Allocator& to_allocator(berth_allocator* allocator, const char* parameter
   return reinterpret_cast<Allocator&>(require(allocator, parameter));
 }
 
-/// The allocator as a `Kind`; null if it is of another.
+/// The allocator as a `Kind`; null if it is of another kind.
 template <class Kind>
 Kind* as_kind(Allocator& any) noexcept {
   return typeid(any) == typeid(Kind) ? static_cast<Kind*>(&any) : nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the C ABI's types and berth's own. What comes from outside is checked here and throws
-// InvalidArgument that names the parameter; what goes outside cannot fail.
+// Conversion between the C ABI's types and berth's own. Input is checked here, and throws an
+// InvalidArgument that names the parameter; the conversion of output cannot fail.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace berth::capi {
 
 [[noreturn]] void refuse_null(const char* parameter);
 
-/// What `pointer` points to, as long as it is not null.
+/// The target of `pointer`, which must not be null.
 template <class T>
 T& require(T* pointer, const char* parameter) {
   if (pointer == nullptr) refuse_null(parameter);
@@ -41,7 +41,7 @@ Device to_device(berth_device device, const char* parameter = "device");
 berth_device from_device(Device device) noexcept;
 
 StreamRef to_stream(berth_stream stream, const char* parameter = "stream");
-/// No stream on one side: that of the other side.
+/// If one side has no stream, that of the other side.
 CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream);
 berth_stream from_stream(StreamRef stream) noexcept;
 
@@ -63,8 +63,8 @@ char* to_owned_text(const std::string& text);
 
 void check_struct_size(std::size_t given, std::size_t known, const char* parameter);
 
-/// The structs that grow at their end. Without padding, because a field that is added later would
-/// otherwise take up bytes that an older program may have left unset.
+/// The structs that grow at their end. Without padding, because a later field would otherwise use
+/// bytes that an older program may not have set.
 template <class T>
 constexpr bool kGrows =
     std::is_trivially_copyable_v<T> &&
@@ -81,14 +81,14 @@ T read_struct(const T* from, const char* parameter) {
   return known;
 }
 
-/// Checks an output struct, before anything is done for it.
+/// Checks an output struct before the call has any effect.
 template <class T>
 T& require_struct(T* to, const char* parameter) {
   check_struct_size(require(to, parameter).struct_size, sizeof(T), parameter);
   return *to;
 }
 
-/// Writes the fields that the reader knows.
+/// Writes the fields that the caller knows.
 template <class T>
 void write_struct(T value, T& to) noexcept {
   static_assert(kGrows<T>);

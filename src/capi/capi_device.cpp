@@ -193,7 +193,7 @@ berth_status berth_mig_instance_explain(berth_runtime* runtime, int index, char*
     auto& out = require(sentence, "sentence");
     const auto& known = devices.mig_instances();
     const std::size_t place = checked_index(index, "index", known.size());
-    // Behind the instances before it, and all devices up to its own.
+    // Its index, behind the instances before it and all devices up to its own.
     const auto devices_before = static_cast<std::size_t>(known[place].physical) + 1;
     out = to_owned_text(devices.explain()[place + devices_before].sentence);
   });

@@ -77,7 +77,7 @@ std::string json_of(const DeviceDescription& description) {
   return std::move(json.end_object().end_object()).take();
 }
 
-/// `create` gets the runtime and the options, and gives the buffer.
+/// `create` receives the runtime and the options, and returns the buffer.
 template <class Create>
 berth_status create_buffer(berth_runtime* runtime, const berth_transfer_options* options,
                            berth_buffer** buffer, const Create& create) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kUnknown = -1;
 
-/// Numbers, truths and enumerators.
+/// Numbers, booleans and enumerators.
 template <class T>
 int or_unknown(const std::optional<T>& value) {
   return value ? static_cast<int>(*value) : kUnknown;

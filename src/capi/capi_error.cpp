@@ -27,15 +27,15 @@ using Message = std::array<char, 1024>;
 constinit std::atomic<bool> has_message_key = false;
 constinit pthread_key_t message_key = 0;
 
-/// The key of the threads' messages. Not in the static block of a thread, of which a library that
-/// is loaded later gets little; and not a thread_local object, which would end before others of its
-/// thread. The C library frees a message when its thread ends, so no thread runs code of a library
-/// that has been unloaded.
+/// The key of the threads' messages. Not in the static TLS block, which has little room for
+/// libraries that are loaded later; and not a thread_local object, which would be destroyed before
+/// others of its thread. The C library frees a message when its thread ends, so no thread runs code
+/// of a library that has been unloaded.
 struct MessageKey {
   MessageKey() { has_message_key = pthread_key_create(&message_key, std::free) == 0; }
   MessageKey(const MessageKey&) = delete;
   MessageKey& operator=(const MessageKey&) = delete;
-  /// When the library is unloaded, or the process ends.
+  /// Called when the library is unloaded, or the process ends.
   ~MessageKey() {
     if (!has_message_key.exchange(false)) return;
     std::free(pthread_getspecific(message_key));
@@ -43,7 +43,7 @@ struct MessageKey {
   }
 };
 
-/// The calling thread's; null if it has none.
+/// The calling thread's message; null if it has none.
 Message* kept_message() noexcept {
   return has_message_key ? static_cast<Message*>(pthread_getspecific(message_key)) : nullptr;
 }
@@ -72,7 +72,7 @@ berth_status keep(berth_status status, std::string_view message, int driver_code
   if (kept == nullptr) return status;
   const bool fits = message.size() < kept->size();
   std::size_t bytes = fits ? message.size() : kept->size() - 1 - kCut.size();
-  // A cut never splits a character: back to the first byte of the one that it would split.
+  // A cut never splits a character: it moves back to the first byte of that character.
   while (!fits && bytes > 0 && (static_cast<unsigned char>(message[bytes]) & 0xC0) == 0x80) --bytes;
   char* end = std::copy_n(message.data(), bytes, kept->data());
   if (!fits) end = std::copy(kCut.begin(), kCut.end(), end);

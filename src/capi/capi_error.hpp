@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border that no exception crosses: every function of the C ABI runs its body in guarded().
+// The boundary that no exception crosses: every function of the C ABI runs its body in guarded().
 #pragma once
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ struct CallbackFailed : std::runtime_error {
 /// thread's last failure. Only inside a catch block.
 berth_status translate_exception() noexcept;
 
-/// Runs `body` and returns BERTH_OK, or the status of what it threw.
+/// Runs `body` and returns BERTH_OK, or the status of its exception.
 template <class Body>
 berth_status guarded(const Body& body) noexcept {
   try {

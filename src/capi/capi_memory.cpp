@@ -13,7 +13,7 @@ using namespace berth::capi;
 
 namespace {
 
-/// Calls use(memory) with the allocator as what it is: a device's, or a private pool.
+/// Calls use(memory) with the allocator as its own type: a device's allocator, or a private pool.
 template <class Use>
 void with_device_memory(berth_allocator* allocator, const Use& use) {
   Allocator& any = to_allocator(allocator);

@@ -16,7 +16,7 @@
 using namespace berth;
 using namespace berth::capi;
 
-/// Blocks arrive many at a time, and are handed out one by one.
+/// Blocks arrive many at a time, and are returned one by one.
 /// Threads  Safe from any thread.
 struct berth_memory_connection {
   berth_memory_connection(const Runtime& runtime, int socket)
@@ -68,7 +68,7 @@ berth_status berth_memory_connection_share(berth_memory_connection* connection,
     out = 0;
     std::vector<Allocation> owned;
     owned.reserve(count);
-    const auto leave = [&] {  // what is not shared stays with the caller
+    const auto leave = [&] {  // blocks that are not shared stay with the caller
       for (Allocation& block : owned) {
         if (block.release() == nullptr) ++out;
       }

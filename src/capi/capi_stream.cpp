@@ -54,7 +54,7 @@ berth_status berth_stream_create(berth_runtime* runtime, berth_device device, in
     const StreamRef ref = made.ref();
     out = from_stream(ref);
     made.release();
-    ref.context().own_stream(ref.native());  // berth_stream_destroy() tells of its end
+    ref.context().own_stream(ref.native());  // berth_stream_destroy() reports its end
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the functions that start a transfer have in common.
+// The common part of the functions that start a transfer.
 #pragma once
 
 #include <memory>
@@ -39,8 +39,8 @@ TransferOptions to_transfer_options(const berth_transfer_options* options,
                                     const std::shared_ptr<Ownership>& ownership);
 std::shared_ptr<Ownership> to_ownership(const berth_transfer_options* options);
 
-/// `start` gets the options, and gives the Transfer. `transfer` may be null, and is untouched if it
-/// throws.
+/// `start` receives the options, and returns the Transfer. `transfer` may be null, and is unchanged
+/// if `start` throws.
 template <class Start>
 void start_detached(const berth_transfer_options* options, berth_transfer** transfer,
                     const Start& start) {

@@ -28,7 +28,7 @@ std::optional<EventRef> no_mark() {
 
 }  // namespace
 
-/// The copies to one shard from its neighbour, and their Transfer.
+/// The copies to one shard from its neighbor, and their Transfer.
 class BroadcastCopies::Link {
  public:
   /// `bytes`: the size of the shard.
@@ -46,7 +46,7 @@ class BroadcastCopies::Link {
 
   [[nodiscard]] DeviceContext& context() const { return to_.stream.context(); }
 
-  /// Copies [offset, offset + bytes) once the neighbour has received it, and returns a mark behind
+  /// Copies [offset, offset + bytes) once the neighbor has received it, and returns a mark behind
   /// the copy. Within a ContextScope of context().
   EventRef take(std::size_t offset, std::size_t bytes, const std::optional<EventRef>& ready) {
     if (ready && from_.stream != to_.stream) to_.stream.wait(*ready);
@@ -88,7 +88,7 @@ void BroadcastCopies::chain(const CollectiveSide& source, ShardRow row, Collecti
   const std::size_t batch_bytes = kBatch * piece_bytes_;
   for (std::size_t offset = 0; offset < source.bytes; offset += batch_bytes) {
     const std::size_t end = std::min(source.bytes, offset + batch_bytes);
-    std::vector<std::optional<EventRef>> ready(kBatch, no_mark());  // the source has everything
+    std::vector<std::optional<EventRef>> ready(kBatch, no_mark());  // the source has all bytes
     for (Link& link : links) {
       const ContextScope scope(link.context());
       std::size_t at = offset;
@@ -114,7 +114,7 @@ void BroadcastCopies::ring(ShardRow row, const FetchSlices& fetch, CollectiveWor
   std::vector<Link> links;
   links.reserve(count);
   std::vector<EventLease> fetched;
-  std::vector<std::optional<EventRef>> ready(count, no_mark());  // what a member got last
+  std::vector<std::optional<EventRef>> ready(count, no_mark());  // the last slice of each member
   for (std::size_t member = 0; member < count; ++member) {
     const CollectiveSide& to = row[member];
     const CollectiveSide& from = row[before(member)];

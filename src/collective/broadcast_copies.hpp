@@ -62,7 +62,7 @@ class BroadcastCopies {
   using FetchSlices = std::function<void(std::span<const Slice> slices)>;
 
   /// Each of `row`, which has two or more, receives one slice by `fetch` and the others from its
-  /// neighbour.
+  /// neighbor.
   /// Errors  As chain(), and those of `fetch`.
   void ring(ShardRow row, const FetchSlices& fetch, CollectiveWork& work);
 

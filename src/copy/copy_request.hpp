@@ -19,7 +19,7 @@ struct CopyRequest {
   bool returns_transfer = false;
   TransferOptions options{};
   bool is_awaited = false;  ///< the call returns when the target contains the bytes
-  bool is_part = false;     ///< of a whole, which calls on_done and has keep_alive
+  bool is_part = false;     ///< of a whole copy, which calls on_done and has keep_alive
   bool is_checked = false;  ///< its pageable memory is known to be readable and writable
   /// Joined with `stream` before the copy and after it. The two may be exchanged.
   std::optional<StreamRef> other{};

@@ -11,7 +11,7 @@
 namespace berth {
 namespace {
 
-/// A count beyond that is taken for a fault of the backend.
+/// A larger count is treated as an error of the backend.
 constexpr int kDevicesMax = 65536;
 
 }  // namespace
@@ -39,7 +39,7 @@ RegisteredBackend::RegisteredBackend(DeviceType type_, std::unique_ptr<DeviceBac
 }
 
 RegisteredBackend::~RegisteredBackend() {
-  // Its end may need threads that only the parent of a forked child has.
+  // Its destruction may need threads that only the parent of a forked child has.
   if (!origin.is_here()) keep_until_exit(std::shared_ptr<const void>(std::move(backend)));
 }
 
@@ -68,7 +68,7 @@ void BackendTable::add(DeviceType type, std::unique_ptr<DeviceBackend> backend) 
         format_text("the backend of {} is null, which is not accepted", type.name()));
   }
   require_free(type);
-  // Without the lock: it calls the backend.
+  // Without the lock, because this calls the backend.
   auto added = std::make_unique<RegisteredBackend>(type, std::move(backend));
   const MutexLock lock(mutex_);
   require_free(type);

@@ -18,7 +18,7 @@
 
 namespace berth {
 
-/// A backend, and what is read of it once.
+/// A backend, and the properties that are read once.
 struct RegisteredBackend {
   RegisteredBackend(DeviceType type_, std::unique_ptr<DeviceBackend> backend_);
   ~RegisteredBackend();
@@ -47,14 +47,14 @@ class BackendTable {
   void add(DeviceType type, std::unique_ptr<DeviceBackend> backend) BERTH_EXCLUDES(mutex_);
   /// Errors  InvalidArgument: a type of berth's own; a type that has a backend.
   void require_free(DeviceType type) const;
-  /// Null if the type has none.
+  /// Null if the type has no backend.
   [[nodiscard]] const RegisteredBackend* find(DeviceType type) const noexcept {
     return slots_[static_cast<std::size_t>(type.number())].load(std::memory_order_acquire);
   }
-  /// Those with a backend, in the order of their numbers.
+  /// The types with a backend, in the order of their numbers.
   [[nodiscard]] std::vector<const RegisteredBackend*> all() const;
 
-  /// Remembers why a type has no backend.
+  /// Stores the reason why a type has no backend.
   void note_problem(DeviceType type, std::string problem) BERTH_EXCLUDES(mutex_);
   /// Empty if there is none.
   [[nodiscard]] std::string problem(DeviceType type) const BERTH_EXCLUDES(mutex_);

@@ -54,7 +54,8 @@ Result<Device> Device::try_parse(std::string_view text) {
   const std::string_view digits = text.substr(colon + 1);
   const char* const end = digits.data() + digits.size();
   int ordinal = 0;
-  // Unsigned in all but type: from_chars takes a minus sign, which no ordinal has.
+  // The first character is checked, because from_chars accepts a minus sign and an ordinal has
+  // none.
   if (digits.empty() || digits[0] < '0' || digits[0] > '9') {
     return no_device_text(text, "no ordinal after the colon");
   }

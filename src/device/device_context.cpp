@@ -30,8 +30,8 @@ const DeviceContext::HostReach& DeviceContext::host_reach() {
           driver_.try_device_get_attribute(&value, attribute, native_) == CUDA_SUCCESS;
       return is_known && value != 0;
     };
-    // With page faults instead of the host's page tables, as on x86, a copy would wait for each
-    // page.
+    // If the device uses page faults instead of the host's page tables, as on x86, a copy would
+    // wait for each page.
     return HostReach{
         .has_pageable = has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) &&
                         has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
@@ -75,7 +75,7 @@ void ContextScope::enter(DeviceContext& context) {
   driver_.ctx_push_current(wanted);
   pushed_ = true;
   before_ = current;
-  // What runs inside, as a callback of the program, may make guards.
+  // Code inside the scope, such as a callback of the program, may create guards.
   known_before_ = KnownContext::get();
   KnownContext::set(&context);
 }

@@ -37,7 +37,7 @@ class DeviceContext {
   [[nodiscard]] Device device() const noexcept { return device_; }
   /// "cuda:N", for an error that also names `expected`; with "of another Runtime" if needed.
   [[nodiscard]] std::string name_beside(const DeviceContext& expected) const;
-  /// The driver's own handle, which cuDeviceGet gave.
+  /// The driver's own handle, from cuDeviceGet.
   [[nodiscard]] CUdevice native() const noexcept { return native_; }
   [[nodiscard]] int attribute(CUdevice_attribute attribute) const;
 
@@ -49,7 +49,7 @@ class DeviceContext {
       return retained;
     });
   }
-  /// The device's access to host memory, queried once; false if the driver does not say.
+  /// The device's access to host memory, queried once; false if the driver does not report it.
   struct HostReach {
     /// Reads and writes pageable memory through the host's page tables, at the speed of pinned
     /// memory.

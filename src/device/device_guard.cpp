@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread's guards form a list from the innermost outwards, through the guards themselves: nothing
-// to allocate, and nothing that a thread destroys before a static object guards something at exit.
+// A thread's guards form an intrusive list from the innermost outwards. It needs no allocation, and
+// is still valid when static objects are destroyed at exit.
 #include "berth/device_guard.hpp"
 
 #include "berth/device_registry.hpp"
@@ -53,12 +53,13 @@ bool DeviceGuard::pop_to_before() const noexcept {
     CUcontext popped = nullptr;
     driver.ctx_pop_current_or_report(&popped);
     if (popped == context_->primary() && known_ == context_) return true;
-    // The code inside left another context, in the place of the one pushed or above it, or none.
+    // The code inside left another context in the place of the pushed one or above it, or popped
+    // it.
     CUcontext current = nullptr;
     if (!driver.ctx_get_current_or_report(&current)) return false;
     if (current == before_) return true;
     if (current == nullptr) return driver.ctx_push_current_or_report(before_);
-    if (popped == nullptr) return false;  // the driver pops nothing: it refuses, or has shut down
+    if (popped == nullptr) return false;  // the driver refuses, or has shut down
   }
 }
 

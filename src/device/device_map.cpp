@@ -48,7 +48,7 @@ std::string list_of(const DeviceRegistry& devices) {
 
 bool is_there(const DeviceRegistry& devices, Device device) {
   const DeviceType type = device.type();
-  // berth knows nothing of the devices of a type without a backend.
+  // berth does not know the devices of a type without a backend.
   if (!device.is_cpu() && !device.is_cuda() && devices.backend_name(type).empty())
     return devices.backend_problem(type).empty();
   return device.has_ordinal() ? device.ordinal() < devices.count(type) : devices.is_available(type);

@@ -15,7 +15,7 @@ bool is_hexadecimal(char c) {
   return std::isxdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-/// Whether `text` has hexadecimal digits where `form` has an x, and otherwise what `form` has.
+/// Whether `text` matches `form`, in which an x is any hexadecimal digit.
 bool has_form(std::string_view text, std::string_view form) {
   return std::equal(text.begin(), text.end(), form.begin(), form.end(), [](char c, char wanted) {
     return wanted == 'x' ? is_hexadecimal(c) : c == wanted;

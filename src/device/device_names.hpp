@@ -21,7 +21,7 @@ bool is_device_uuid(std::string_view text);
 /// "0000:1a:00.0" or "00000000:1A:00.0".
 bool is_pci_address(std::string_view text);
 /// With a domain of eight digits, in upper case, so that text order is PCI order:
-/// "00000000:1A:00.0". Text that is no address becomes some text that is none.
+/// "00000000:1A:00.0". Text that is not an address becomes some text that is not one.
 std::string long_pci_address(std::string_view address);
 
 }  // namespace berth

@@ -27,7 +27,7 @@ std::string describe_node_fault(const std::string& path, int error) {
       return {};
     case ENOENT:
       return path + " does not exist here: the container has other devices, or none";
-    case EPERM:  // what the kernel answers where a device cgroup, and not the file's mode, refuses
+    case EPERM:  // the kernel's answer if a device cgroup refuses, not the mode of the file
       return "a device cgroup denies this process access to " + path +
              ": the container or the job has other devices";
     case EACCES:

@@ -13,7 +13,7 @@ namespace {
 
 using Devices = std::vector<std::size_t>;
 
-/// The same, each device once.
+/// The same, with each device once.
 Devices without_repeats(const Devices& devices) {
   Devices once;
   for (const std::size_t device : devices) {
@@ -22,7 +22,7 @@ Devices without_repeats(const Devices& devices) {
   return once;
 }
 
-/// In which place of CUDA's order each of the devices shown stands; empty if that is unknown.
+/// The position of each shown device in CUDA's order; empty if it is unknown.
 Devices places_of_shown(const DeviceOrderQuestion& question, std::size_t shown) {
   Devices places(shown);
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -34,7 +34,7 @@ Devices places_of_shown(const DeviceOrderQuestion& question, std::size_t shown) 
   for (const Place& place : resolve_visible_devices(question.visible, machine).places) {
     places.push_back(place.device);
   }
-  // Otherwise the driver read another text, or some of what it names cannot be shown.
+  // Otherwise the driver read another text, or cannot show some of the devices that it names.
   return places.size() == shown ? places : Devices();
 }
 
@@ -46,7 +46,7 @@ std::vector<std::size_t> cuda_order(const DeviceOrderQuestion& question) {
   if (question.order == "PCI_BUS_ID") return order;
 
   const Devices shown = without_repeats(question.shown);
-  // In PCI order: so are the others, also where CUDA cannot show some of them.
+  // In PCI order, as the others are, even if CUDA cannot show some of them.
   if (!question.visible && std::is_sorted(shown.begin(), shown.end())) return order;
   const Devices places = places_of_shown(question, shown.size());
   if (places.empty()) return order;

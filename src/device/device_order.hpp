@@ -18,15 +18,15 @@ struct DeviceOrderQuestion {
   std::optional<std::string> order;    ///< CUDA_DEVICE_ORDER; nullopt: not set
   std::optional<std::string> visible;  ///< CUDA_VISIBLE_DEVICES; nullopt: not set
   std::size_t devices = 0;             ///< all, numbered from 0 in the order of their PCI addresses
-  /// What the driver shows, in its order; an instance of MIG is its device.
+  /// The devices that the driver shows, in its order; a MIG instance counts as its device.
   std::vector<std::size_t> shown;
 };
 
 /// The devices in CUDA's order.
 ///
-/// Under FASTEST_FIRST what the driver shows tells a part of its order: all of it where
-/// CUDA_VISIBLE_DEVICES is not set, and the place of each device that it names by an ordinal.
-/// Assumed: the others, which the driver does not show, fill the places between in PCI order.
+/// Under FASTEST_FIRST, the shown devices reveal a part of the driver's order: all of it if
+/// CUDA_VISIBLE_DEVICES is not set, otherwise the position of each device that the variable names
+/// by an ordinal. Assumed: devices that are not shown fill the positions between in PCI order.
 std::vector<std::size_t> cuda_order(const DeviceOrderQuestion& question);
 
 }  // namespace berth

@@ -20,7 +20,7 @@
 namespace berth {
 namespace {
 
-/// A visible device among which one is picked.
+/// A visible device that may be picked.
 struct Candidate {
   Device device;
   std::uint64_t bytes_total;
@@ -50,14 +50,14 @@ std::string find_fault(const DeviceRegistry& devices, Device device) {
   return {};
 }
 
-/// Why another process has the device for itself; empty if none has.
+/// The reason why another process has exclusive use of the device; empty if none has.
 std::string find_owner(const DeviceRegistry& devices, Device device, const MemoryUse& use) {
   if (devices.facts(device).compute_mode != ComputeMode::exclusive_process) return {};
   if (!use.processes || std::ranges::none_of(*use.processes, is_other)) return {};
   return "its compute mode is exclusive_process, and another process uses it";
 }
 
-/// The candidates; of those that are none, why, in `faults`.
+/// The candidates. `faults` receives the reasons for the other devices.
 std::vector<Candidate> find_candidates(const DeviceRegistry& devices,
                                        std::vector<std::string>& faults) {
   std::vector<Candidate> candidates;
@@ -87,10 +87,10 @@ int used_percent(const DeviceRegistry& devices, const Candidate& candidate) {
                   static_cast<int>(share * 100));
 }
 
-/// The first of the devices for which `score` is the least.
+/// The first device with the lowest `score`.
 template <class Score>
 Device pick_least(const DeviceRegistry& devices, const Score& score) {
-  static_cast<void>(devices.resolve(Device::cuda(0)));  // says what is wrong if there is none
+  static_cast<void>(devices.resolve(Device::cuda(0)));  // throws if there is none
   if (devices.count() > 1 && !devices.nvml_problem().empty()) {
     throw NotSupported(format_text(
         "no device can be picked by its use or its free memory: NVML does not work ({}), and the "
@@ -104,7 +104,7 @@ Device pick_least(const DeviceRegistry& devices, const Score& score) {
     throw NotSupported(format_text("no device can be picked: {}", join(faults, "; ")));
   }
   if (candidates.size() == 1) return candidates.front().device;
-  std::vector<decltype(score(candidates.front()))> scores;  // once each: what NVML says changes
+  std::vector<decltype(score(candidates.front()))> scores;  // once each: they change
   for (const Candidate& candidate : candidates) scores.push_back(score(candidate));
   const auto least = std::ranges::min_element(scores) - scores.begin();
   return candidates[static_cast<std::size_t>(least)].device;
@@ -145,7 +145,7 @@ Device pick_device(const DeviceRegistry& devices, DevicePreference preference) {
       return pick_least(devices, [](const Candidate& candidate) {
         const std::uint64_t free =
             candidate.bytes_total - std::min(candidate.bytes_total, candidate.bytes_used);
-        return ~free;  // the least where most is free
+        return ~free;  // the lowest for the most free memory
       });
     case DevicePreference::local_rank:
       break;

@@ -34,11 +34,11 @@ struct DeviceRegistry::State {
   std::unique_ptr<FactStore> facts;
   std::unique_ptr<BackendTable> backends;
   ForkSafeMutex mutex;
-  /// What visibility_problem() has said after a change of the environment: references to it are
-  /// out.
+  /// Texts that visibility_problem() returned after a change of the environment, kept because
+  /// callers have references.
   std::set<std::string> later_problems BERTH_GUARDED_BY(mutex);
 
-  /// How the variable differs from what CUDA has read; empty if it does not.
+  /// The difference of the variable from the value that CUDA has read; empty if there is none.
   [[nodiscard]] std::string find_change() const;
   [[nodiscard]] FactSubject fact_subject(const DeviceContext& context) const;
   /// "accepted: cpu, and CUDA devices (there is cuda:0)", and the devices of backends.
@@ -65,7 +65,7 @@ std::string list_cuda_devices(int count) {
   return list_devices(DeviceType::cuda(), count, "CUDA");
 }
 
-/// What memory_info() reports about a device of a backend.
+/// The result of memory_info() for a device of a backend.
 MemoryInfo backend_memory_info(Device device, const DeviceDescription& description,
                                const BackendMemory& memory) {
   const std::optional<std::uint64_t> total =
@@ -230,7 +230,8 @@ Device DeviceRegistry::current() const {
   if (current == nullptr) return Device::cuda(0);
   CUdevice native = 0;
   const CUresult result = state_->driver.try_ctx_get_device(&native);
-  // Another owner may have destroyed the context that this thread left current: as good as none.
+  // Another owner may have destroyed the context that is current on this thread, which counts as
+  // none.
   if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) return Device::cuda(0);
   if (result != CUDA_SUCCESS) state_->driver.raise(DriverCall::ctx_get_device, result);
   for (const auto& context : state_->contexts) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of all types, in one table that only grows. A thread adds a name at the first free
-// place by compare-and-swap, after it has read every name before it. So no name is there twice, no
-// reader waits, and a child of fork() can go on.
+// place by compare-and-swap, after it has read every name before it. So no name is in the table
+// twice, no reader waits, and a forked child can use the table.
 #include "berth/device_type.hpp"
 
 #include <algorithm>
@@ -25,15 +25,15 @@ class Name {
   [[nodiscard]] constexpr std::string_view text() const noexcept { return {text_.data(), bytes_}; }
 
  private:
-  std::array<char, DeviceType::kNameBytesMax + 1>
-      text_{};  // a zero byte after the name, as C has it
+  /// A zero byte follows the name, as in C.
+  std::array<char, DeviceType::kNameBytesMax + 1> text_{};
   std::size_t bytes_;
 };
 
 constexpr Name kCpu("cpu");
 constexpr Name kCuda("cuda");
 
-/// By number; null from the first free place on. What is in it stays.
+/// By number; null from the first free place on. Entries are never removed.
 constinit std::array<std::atomic<const Name*>, DeviceType::kCountMax> names{{&kCpu, &kCuda}};
 
 const Name* name_at(int number) noexcept {
@@ -65,7 +65,7 @@ DeviceType DeviceType::register_name(std::string_view name) {
     if (present == nullptr) {
       if (!added) added = std::make_unique<const Name>(name);
       if (names[static_cast<std::size_t>(number)].compare_exchange_strong(present, added.get())) {
-        added.release();  // the table's, for ever
+        added.release();  // owned by the table forever
         return DeviceType(number);
       }
     }

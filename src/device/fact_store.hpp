@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of visible devices, each read at the first query, and then kept.
+// The facts of visible devices, each read at the first query and then kept.
 #pragma once
 
 #include <cuda.h>
@@ -16,16 +16,16 @@
 
 namespace berth {
 
-/// A visible device, as far as its facts need it.
+/// The properties of a visible device that its facts need.
 struct FactSubject {
   std::size_t ordinal;
   CUdevice native;
   int physical;
-  std::string device_uuid;  ///< of the whole device, also where this is an instance of it
+  std::string device_uuid;  ///< of the whole device, also if this is one of its instances
 };
 
 /// Threads  Safe from any thread.
-/// Forks    What was read before stays readable in a child; what was not throws NotSupported.
+/// Forks    Facts that were read before stay readable in a child; others throw NotSupported.
 class FactStore {
  public:
   FactStore(const Driver& driver, const Nvml& nvml, std::size_t devices);

@@ -15,9 +15,9 @@
 namespace berth {
 namespace {
 
-/// Both prefixes have it.
+/// The length of both prefixes.
 constexpr std::size_t kPrefixBytes = 4;
-/// Errors list no more devices than that.
+/// The maximum number of devices in an error.
 constexpr std::size_t kDevicesListedMax = 8;
 
 std::string list_of(const std::vector<std::string>& texts) {
@@ -47,7 +47,7 @@ std::string accepted(const DeviceRegistry& devices) {
   throw InvalidArgument(format_text("{} {}; {}", quoted(uuid), reason, accepted(devices)));
 }
 
-/// The name of an instance in drivers before R470, which CUDA still takes.
+/// The name of an instance in drivers before R470, which CUDA still accepts.
 bool has_older_name(const DeviceRegistry& devices, const DeviceInfo& info, std::string_view name) {
   if (!info.mig_instance) return false;
   const auto parent = static_cast<std::size_t>(info.physical);
@@ -56,7 +56,8 @@ bool has_older_name(const DeviceRegistry& devices, const DeviceInfo& info, std::
                              ids.gpu_instance, ids.compute_instance);
 }
 
-/// Every device and instance, visible or hidden, that has this UUID, or a UUID that begins so.
+/// Every device and instance, visible or hidden, with this UUID or a UUID that begins with this
+/// text.
 std::vector<const DeviceInfo*> find_all(const DeviceRegistry& devices, std::string_view uuid) {
   std::vector<const DeviceInfo*> found;
   for (const auto* list : {&devices.physical_devices(), &devices.mig_instances()}) {

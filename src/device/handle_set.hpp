@@ -15,11 +15,11 @@
 namespace berth {
 
 /// Threads  Safe from any thread.
-/// Forks    Empty in a child, where no handle is valid.
+/// Forks    Empty in a child, in which no handle is valid.
 template <class Handle>
 class HandleSet {
  public:
-  /// Whether it is new.
+  /// Returns whether the handle is new.
   bool insert(Handle handle) {
     const MutexLock lock(mutex_);
     const bool is_new = handles_.insert(handle).second;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The current context of the calling thread, as far as the innermost guard knows it without a
 // driver query; outside of guards, the context that berth saw last. Code in berth that makes
-// another context current while a guard may exist must say so here, because guards inside rely on
-// it.
+// another context current while a guard may exist must report it here, because guards inside rely
+// on it.
 #pragma once
 
 #include "berth/device_guard.hpp"
@@ -46,13 +46,14 @@ class KnownContext {
  private:
   friend class DeviceGuard;
 
-  /// In line in each constructor: one that delegates to another is a call of an exported function.
+  /// Inline in each constructor, because a delegating constructor is a call of an exported
+  /// function.
   static void begin(DeviceGuard& guard) {
     if (guard.outer_ == nullptr || guard.outer_->known_ != guard.context_) guard.enter();
     innermost_ = &guard;
   }
 
-  /// In the thread's static block, so that reaching it is one instruction and no call.
+  /// In the static TLS block, so that an access is one instruction and no call.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local DeviceGuard* innermost_;
   [[gnu::tls_model("initial-exec")]] static constinit thread_local CUcontext seen_;
 };

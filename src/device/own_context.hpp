@@ -7,8 +7,8 @@ namespace berth {
 class DeviceContext;
 class DeviceRegistry;
 
-/// Refuses the context of a stream that was made by another Runtime. `action` completes "a stream
-/// of another Runtime cannot be ...".
+/// Refuses the context of a stream of another Runtime. `action` completes "a stream of another
+/// Runtime cannot be ...".
 /// Errors  InvalidArgument.
 void require_own_context(const DeviceRegistry& registry, const DeviceContext& context,
                          const char* action);

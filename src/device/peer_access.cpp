@@ -16,7 +16,7 @@ void PeerAccess::enable(DeviceContext& user) {
   const MutexLock lock(mutex_);
   if (std::ranges::find(users_, &user) != users_.end()) return;
   const CUresult enabled = driver.try_ctx_enable_peer_access(context, 0u);
-  // The program may have done it itself.
+  // The program may have enabled access itself.
   if (enabled != CUDA_SUCCESS && enabled != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
     driver.raise(DriverCall::ctx_enable_peer_access, enabled);
   for (MappedMemory* memory : memory_) memory->grant_access(user);

@@ -33,8 +33,8 @@ class PeerAccess {
   /// Errors  DriverError: not supported, or failed; the next call tries again.
   void enable(DeviceContext& user) BERTH_EXCLUDES(mutex_);
 
-  /// Grants access to the devices that have it already, and to those that get it later.
-  /// Errors  As MappedMemory::grant_access(): it has not been added.
+  /// Grants access to the devices that have it already, and to those that receive it later. Errors
+  /// As MappedMemory::grant_access(): it has not been added.
   void add(MappedMemory& memory) BERTH_EXCLUDES(mutex_);
   /// Before it is destroyed. No effect if it was not added.
   void remove(MappedMemory& memory) noexcept BERTH_EXCLUDES(mutex_);

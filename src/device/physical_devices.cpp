@@ -11,7 +11,7 @@
 namespace berth {
 namespace {
 
-/// In the names that CUDA gives instances: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+/// Part of CUDA's names of instances: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
 constexpr std::string_view kInstanceMark = " MIG ";
 
 struct Joined {
@@ -69,7 +69,7 @@ class Join {
     const auto in_pci_order = [](const Joined* a, const Joined* b) {
       return a->device.pci_bus_id < b->device.pci_bus_id;
     };
-    // They are few, and mostly in that order already.
+    // They are few, and usually in that order already.
     std::vector<Joined*> in_order;
     in_order.reserve(all_.size());
     for (Joined& joined : all_)
@@ -90,7 +90,7 @@ class Join {
   }
 
  private:
-  /// What is shown already is not shown twice, even if two devices claim one UUID.
+  /// A device is not shown twice, even if two devices claim one UUID.
   DeviceInfo* find_by_uuid(const ShownDevice& shown) {
     if (!shown.uuid) return nullptr;
     const std::string device_uuid = device_uuid_text(*shown.uuid);
@@ -105,7 +105,7 @@ class Join {
     return nullptr;
   }
 
-  /// The device at the same address, or a new instance of it; null if it is another one.
+  /// The device at the same address, or a new instance of it; null if it is another device.
   DeviceInfo* find_by_address(const ShownDevice& shown) {
     const auto found = std::find_if(all_.begin(), all_.end(), [&](const Joined& joined) {
       return !shown.pci_bus_id.empty() && joined.device.pci_bus_id == shown.pci_bus_id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All existing devices: those that CUDA shows, joined with those that NVML or the kernel driver
-// knows.
+// All existing devices: the devices that CUDA shows, matched with those that NVML or the kernel
+// driver reports.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +17,7 @@
 
 namespace berth {
 
-/// A device as CUDA shows it, which may be an instance of MIG.
+/// A device as CUDA shows it, which may be a MIG instance.
 struct ShownDevice {
   int ordinal = 0;
   std::optional<CUuuid> uuid;
@@ -26,8 +26,8 @@ struct ShownDevice {
   std::uint64_t memory_bytes = 0;
 };
 
-/// In the driver's order. What the driver refuses to tell of a device is nullopt, empty or 0.
-/// Errors  DriverError: the driver does not say which devices it shows.
+/// In the driver's order. Properties that the driver does not report are nullopt, empty or 0.
+/// Errors DriverError: the driver does not report its devices.
 std::vector<ShownDevice> read_shown_devices(const Driver& driver);
 
 struct DeviceList {
@@ -35,8 +35,9 @@ struct DeviceList {
   std::vector<DeviceInfo> instances;  ///< by device, in NVML's order
 };
 
-/// Joins by UUID, and by PCI address where one side knows no UUID: never by position. Where the two
-/// differ CUDA is right. An instance that only CUDA knows finds its device by its address.
+/// Matches by UUID, or by PCI address if one side has no UUID, and never by position. If the two
+/// sides differ, CUDA is right. An instance that only CUDA reports is assigned to its device by
+/// address.
 DeviceList join_devices(const std::vector<ShownDevice>& shown, std::vector<KnownDevice> known);
 
 }  // namespace berth

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds libberth_pjrt as the simulated driver is found: in the program itself, beside libberth, and
-// where the loader searches.
+// on the loader's search path.
 #include "berth/pjrt.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libberth and libberth_pjrt agree on: the one entry point of libberth_pjrt. Both are built
-// together.
+// The interface between libberth and libberth_pjrt: the entry point of libberth_pjrt. Both are
+// built together.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct PjrtRequest {
   std::size_t struct_size = sizeof(PjrtRequest);
   const PjrtPlugin* plugin = nullptr;
   const char* topology = nullptr;   ///< null: a client
-  std::exception_ptr failure = {};  ///< out, if there is no backend
+  std::exception_ptr failure = {};  ///< output, if there is no backend
 };
 
 }  // namespace berth

@@ -11,9 +11,9 @@
 
 namespace berth {
 
-/// From the files `information` in the folders of `root`, which are named after PCI addresses. What
-/// is no such folder, or cannot be read, is left out; a UUID that the driver has not read yet,
-/// because the device was never used, is unknown. In order of the addresses.
+/// From the files `information` in the folders of `root`, which are named after PCI addresses.
+/// Other folders, and files that cannot be read, are left out. A UUID that the driver has not read
+/// yet, because the device was never used, is unknown. In the order of the addresses.
 std::vector<KnownDevice> read_proc_devices(const std::string& root);
 
 }  // namespace berth

@@ -12,7 +12,7 @@
 namespace berth {
 namespace {
 
-/// More are only counted: the message stays one that can be read.
+/// Further arguments are only counted, so that the message stays readable.
 constexpr std::size_t kIndicesListedMax = 8;
 
 std::string name_of(std::span<const DeviceArgument> arguments, std::size_t index) {

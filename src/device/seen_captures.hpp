@@ -20,7 +20,7 @@ namespace berth {
 /// Forks    Empty in a child.
 class SeenCaptures {
  public:
-  /// The answer of a query.
+  /// Stores the result of a query.
   void update(CUstream stream, bool is_captured) noexcept {
     if (!is_captured && count_ == 0) return;
     if (!origin_.is_here()) return;

@@ -8,10 +8,10 @@
 namespace berth {
 namespace {
 
-/// Longer than any device with its type in capitals and some spaces around it.
+/// Longer than any device in capitals with some spaces around it.
 constexpr std::size_t kTextBytesMax = 64;
 
-/// Words that others use.
+/// Words that other frameworks use.
 constexpr struct {
   std::string_view word;
   DeviceType type;
@@ -29,7 +29,7 @@ bool is_of_a_name(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || c == '_';
 }
 
-/// Without what cannot be in a name on either side, capitals made small.
+/// In lower case, without characters at either end that a name cannot have.
 std::string tidied(std::string_view text) {
   std::string result;
   for (const char c : text) result += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -39,8 +39,8 @@ std::string tidied(std::string_view text) {
   return result;
 }
 
-/// Whether one letter too many, too few or another, or two in the other order, lie between them.
-/// Another first letter is another word: "npu" is no slip for "cpu".
+/// Whether the two differ by one letter that was inserted, omitted or replaced, or by two swapped
+/// letters. Words with different first letters are different: "npu" is not a typo of "cpu".
 bool is_one_slip(std::string_view a, std::string_view b) {
   constexpr std::size_t kLettersMin = 3;
   if (std::min(a.size(), b.size()) < kLettersMin || a.front() != b.front()) return false;
@@ -75,7 +75,7 @@ std::optional<DeviceType> similar_type(std::string_view name) {
   return similar;
 }
 
-/// The device of a type and what stands for its ordinal; leading zeros count for nothing.
+/// The device of a type and the text of its ordinal; leading zeros are ignored.
 std::optional<Device> device_of(DeviceType type, std::string_view digits) {
   if (digits.empty()) return Device::of(type);
   int ordinal = 0;
@@ -95,7 +95,7 @@ std::optional<Device> similar_device(std::string_view text) {
     const auto type = similar_type(tidied(whole.substr(0, colon)));
     return type ? device_of(*type, whole.substr(colon + 1)) : std::nullopt;
   }
-  // "cuda1" is a type and its ordinal, unless all of it is a type.
+  // "cuda1" is a type and its ordinal, unless the whole text is a type.
   std::string_view name = whole;
   while (!name.empty() && is_digit(name.back())) name.remove_suffix(1);
   if (!known_type(whole)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suggests a device for text that names none: cuda:1 for "gpu:1".
+// Suggests a device for text that is not a device: cuda:1 for "gpu:1".
 #pragma once
 
 #include <optional>
@@ -9,8 +9,7 @@
 
 namespace berth {
 
-/// The device that `text` comes close to; nullopt if it comes close to none, or to more than
-/// one.
+/// The device that `text` resembles; nullopt if it resembles none, or more than one.
 std::optional<Device> similar_device(std::string_view text);
 
 }  // namespace berth

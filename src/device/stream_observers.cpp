@@ -9,7 +9,7 @@
 
 namespace berth {
 
-/// A call that this thread is in the middle of, and those around it.
+/// A call in progress on this thread, and the enclosing ones.
 struct StreamObservers::Call {
   explicit Call(const Entry& entry_) : entry(entry_), outer(innermost) { innermost = this; }
   ~Call() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The observers that are notified when a stream of a device ends. They are called one after the
-// other without a lock, and may leave at any time.
+// other without a lock, and may be removed at any time.
 #pragma once
 
 #include <cuda.h>
@@ -38,13 +38,13 @@ class StreamObservers {
     const MutexLock lock(mutex_);
     return entries_.empty();
   }
-  /// Calls each observer that is not removed meanwhile. Allocates nothing.
+  /// Calls each observer that is not removed meanwhile. Allocates no memory.
   void notify(DeviceContext& context, CUstream stream) noexcept;
 
  private:
   struct Entry {
     StreamObserver*
-        observer;  ///< null once removed: the entry stays until the calls into it are over
+        observer;  ///< null once removed; the entry stays until calls in progress return
     std::size_t calls = 0;
   };
   using Entries = std::list<Entry>;

@@ -18,12 +18,12 @@ constexpr const char* kWithheld =
     "the device, or an MPS server (CUDA_MPS_PIPE_DIRECTORY) may have been started with other "
     "devices";
 
-/// An id of its own where the true one is unknown, so that nothing is taken for the same.
+/// A unique id if the true one is unknown, so that no two devices compare equal.
 unsigned id_or(int id, std::size_t other) {
   return id >= 0 ? static_cast<unsigned>(id) : static_cast<unsigned>(other) + (1U << 31);
 }
 
-/// The devices that CUDA shows, or of which it shows instances, in its order.
+/// The devices that CUDA shows, or whose instances it shows, in its order.
 std::vector<std::size_t> shown_devices(const DeviceList& list) {
   std::vector<std::pair<int, std::size_t>> shown;
   for (const auto* part : {&list.devices, &list.instances}) {
@@ -99,7 +99,7 @@ std::vector<Place> Visibility::places_shown() const {
 void Visibility::find_problem() {
   if (!variables_.visible || !source_.all_known) return;
   problem_ = by_rule_.problem;
-  // A driver that does not work shows nothing, whatever the variable says.
+  // A driver that does not work shows no devices, whatever the value of the variable.
   if (!problem_.empty() || agrees_ || !source_.driver_problem.empty()) return;
   problem_ = format_text(
       "{} names {} devices, but the driver shows {}: {}", variable(), by_rule_.places.size(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why devices are visible or not: what the driver shows, held against what CUDA_VISIBLE_DEVICES
-// means by the rules. The driver is always right about what is visible; the rules say why.
+// The reasons why devices are visible or not: the driver's devices, compared with the meaning of
+// CUDA_VISIBLE_DEVICES by the rules. The driver decides which devices are visible; the rules
+// explain why.
 #pragma once
 
 #include <optional>
@@ -14,32 +15,32 @@
 
 namespace berth {
 
-/// The environment, as it was when CUDA read it.
+/// The environment at the time when CUDA read it.
 struct VisibilityVariables {
   std::optional<std::string> visible;  ///< CUDA_VISIBLE_DEVICES
   std::optional<std::string> order;    ///< CUDA_DEVICE_ORDER
 };
 
-/// What is known of the driver that shows, or does not show, the devices.
+/// The known facts about the driver that shows the devices.
 struct VisibilitySource {
   bool all_known = false;      ///< hidden devices are known too
-  int driver_version = 0;      ///< as cuDriverGetVersion says it
+  int driver_version = 0;      ///< from cuDriverGetVersion
   std::string driver_problem;  ///< empty if the driver works
-  /// What keeps this process from each physical device; empty if nothing is known to.
+  /// The reason why this process cannot open each physical device; empty if none is known.
   std::vector<std::string> node_faults;
 };
 
-/// Refers to the list it is made of.
+/// Refers to its list.
 /// Threads  Immutable.
 class Visibility {
  public:
   Visibility(const DeviceList& list, VisibilityVariables variables, VisibilitySource source);
 
-  /// One line on what is wrong with CUDA_VISIBLE_DEVICES, or on the driver showing something else
-  /// than it says; empty if nothing is wrong, or nothing can be said.
+  /// The problem with CUDA_VISIBLE_DEVICES, or the difference between the driver's devices and the
+  /// variable, in one line; empty if there is none, or none is known.
   [[nodiscard]] const std::string& problem() const { return problem_; }
-  /// One sentence on each device, and behind it on each of its instances. `remark` goes into all of
-  /// them.
+  /// One sentence for each device, followed by one for each of its instances. `remark` becomes part
+  /// of all sentences.
   [[nodiscard]] std::vector<DeviceExplanation> explain(const std::string& remark) const;
 
  private:
@@ -54,7 +55,8 @@ class Visibility {
   [[nodiscard]] std::string described(const VisibleEntry& entry) const;
   [[nodiscard]] std::string variable() const;
   [[nodiscard]] std::string mig_limit() const;
-  /// Why the driver may show less than the variable says, beside a change of the variable.
+  /// The possible reason, other than a change of the variable, why the driver shows fewer devices
+  /// than the variable names.
   [[nodiscard]] std::string why_withheld() const;
 
   const DeviceList& list_;
@@ -64,7 +66,7 @@ class Visibility {
   std::vector<std::vector<std::size_t>> instances_;  ///< of each of those, in list_.instances
   Machine machine_;
   VisibleDevices by_rule_;
-  bool agrees_ = false;  ///< the driver shows what the rules say
+  bool agrees_ = false;  ///< the driver follows the rules
   std::string problem_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kCudaOfR570 = 12080;
 
-/// What CUDA may show for `place`: itself, or the instances of a split device.
+/// The places that CUDA may show for `place`: itself, or the instances of a split device.
 std::vector<Place> parts_of(const Machine& machine, const Place& place) {
   const MachineDevice& device = machine.devices[place.device];
   if (place.instance || !device.mig_mode) return {place};
@@ -31,7 +31,7 @@ bool share_gpu_instance(const Machine& machine, const Place& one, const Place& o
   return instances[*one.instance].gpu_instance == instances[*other.instance].gpu_instance;
 }
 
-/// Which of `parts`, in their order, MIG's rules show beside each other.
+/// The `parts`, in their order, that MIG's rules show together.
 std::vector<bool> shown_beside_each_other(const Machine& machine, const std::vector<Place>& parts) {
   std::vector<bool> shown(parts.size(), true);
   if (machine.mig_enumeration == MigEnumeration::one_a_process) {
@@ -52,7 +52,7 @@ std::vector<bool> shown_beside_each_other(const Machine& machine, const std::vec
   return shown;
 }
 
-/// The places of a process in which CUDA_VISIBLE_DEVICES is not set.
+/// The places in a process without CUDA_VISIBLE_DEVICES.
 std::vector<Place> show_everything(const Machine& machine) {
   std::vector<Place> parts;
   for (std::size_t device = 0; device < machine.devices.size(); ++device) {
@@ -90,7 +90,7 @@ class Reader {
     const std::vector<std::string_view> texts = split(text_, ',');
     bool goes_on = true;
     for (std::size_t index = 0; index < texts.size(); ++index) {
-      // Nothing behind the last comma is no entry.
+      // An empty text after the last comma is not an entry.
       if (index > 0 && index + 1 == texts.size() && texts[index].empty()) break;
       VisibleEntry entry{std::string(texts[index]), EntryOutcome::not_read, {}, {}};
       if (goes_on) goes_on = read_entry(entry);
@@ -123,10 +123,10 @@ class Reader {
     return false;
   }
 
-  /// Gives what the entries name its ordinals, as far as MIG's rules do.
+  /// Assigns ordinals to the places that the entries name, as far as MIG's rules permit.
   void show_places() {
     std::vector<Place> parts;
-    std::vector<VisibleEntry*> entries;  // the one that brought each part
+    std::vector<VisibleEntry*> entries;  // the entry of each part
     for (VisibleEntry& entry : result_.entries) {
       if (entry.outcome != EntryOutcome::shown) continue;
       const std::vector<Place> own = parts_of(machine_, *entry.place);

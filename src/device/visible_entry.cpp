@@ -18,7 +18,7 @@ std::string no_ordinal(std::string_view entry) {
   return problem;
 }
 
-/// Where there is more than blanks behind the number.
+/// The error if text other than blanks follows the number.
 std::string misread(std::string_view rest, long long ordinal) {
   if (rest.find_first_not_of(" \t\n\v\f\r") == rest.npos) return {};
   return format_text("is read as {}, because CUDA reads digits and ignores what follows them",
@@ -28,7 +28,7 @@ std::string misread(std::string_view rest, long long ordinal) {
 NamedPlace find_by_ordinal(std::string_view entry, const Machine& machine) {
   const std::string text(entry);
   char* end = nullptr;
-  // Too large a number becomes the largest one, which is no ordinal either.
+  // A number that is too large becomes the maximum, which is not an ordinal either.
   const long long ordinal = std::strtoll(text.c_str(), &end, 10);
   if (end == text.c_str()) return {{}, no_ordinal(entry)};
   if (ordinal == -1) return {};
@@ -51,7 +51,7 @@ NamedPlace find_by_uuid(std::string_view beginning, const Machine& machine) {
   return found;
 }
 
-/// The name of an instance in drivers before R470, which later ones still take.
+/// The name of an instance in drivers before R470, which later drivers still accept.
 std::string older_name(const MachineDevice& device, const MachineInstance& instance) {
   return format_text("{}{}/{}/{}", kInstancePrefix, device.uuid, instance.gpu_instance,
                      instance.compute_instance);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one entry of CUDA_VISIBLE_DEVICES names, whatever stands beside it. visible_devices.hpp has
-// the sources.
+// The meaning of one entry of CUDA_VISIBLE_DEVICES, independent of the others. visible_devices.hpp
+// has the sources.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,12 @@ EntryKind kind_of(std::string_view entry);
 
 struct NamedPlace {
   std::optional<Place> place;
-  /// Why it names nothing, or something else than it seems to; empty if the entry is -1, which
-  /// ends the list on purpose.
+  /// The reason why it names no device, or another device than its text suggests; empty if the
+  /// entry is -1, which ends the list on purpose.
   std::string problem;
 };
 
-/// Reads `entry` as its own kind says.
+/// Reads `entry` by the rules of its own kind.
 NamedPlace find_place(std::string_view entry, const Machine& machine);
 
 }  // namespace berth

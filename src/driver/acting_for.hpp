@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// While it lives, what its thread observes is observed for an object alone, in the eyes of the
-// simulated driver's race detector (driver/sim_abi.hpp): that a thread of berth's knows a copy to
-// be done orders nothing for a program that has not waited for it. Nothing on hardware.
+// While it exists, observations of its thread count only for an object, for the simulated driver's
+// race detector (driver/sim_abi.hpp): if a thread of berth observes the end of a copy, that does
+// not order the copy for a program that has not waited for it. No effect on hardware.
 #pragma once
 
 #include "driver/driver.hpp"

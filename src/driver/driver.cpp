@@ -16,7 +16,7 @@ const char* Driver::load_table() {
   if (need && table_.member == nullptr && missing == nullptr) missing = #symbol;
   BERTH_DRIVER_FUNCTIONS(BERTH_LOAD)
 #undef BERTH_LOAD
-  // Not NVIDIA's, so of no version: the oldest.
+  // Not a function of NVIDIA's, so it has no version: the oldest.
 #define BERTH_LOAD(member, symbol, type) \
   sim_table_.member = reinterpret_cast<sim_abi::type*>(source_.resolve(#symbol, 2000));
   BERTH_SIM_ONLY_FUNCTIONS(BERTH_LOAD)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one seam to CUDA: one driver's entry points, with a counter on each and errors that carry the
-// driver's own names. No policy. Immutable after construction but for the counters, so safe from
-// any thread. In a forked child nothing reaches the driver, which does not work there: calls are
-// refused, and what berth would give back belongs to the parent.
+// The only interface to CUDA: one driver's entry points, each with a call counter and with errors
+// that have the driver's own names. No policy. Immutable after construction except for the
+// counters, so safe from any thread. In a forked child no call reaches the driver, which does not
+// work there: calls are refused, and the resources that berth would return belong to the parent.
 //
 // For each function of the list there are three ways to call it, here for cuMemAlloc:
 //   try_mem_alloc(...)         returns the CUresult
 //   mem_alloc(...)             throws DriverError, InvalidArgument never
-//   mem_alloc_or_report(...)   for destructors: a failure goes to the report sink, and is false
+//   mem_alloc_or_report(...)   for destructors: reports a failure to the sink, and returns false
 #pragma once
 
 #include <array>
@@ -33,18 +33,18 @@ namespace berth {
 class Driver {
  public:
   /// Takes the entry points from `source` and calls cuInit. Never throws for a missing or failing
-  /// driver: usable() is false then and problem() says why.
+  /// driver: usable() is false then, and problem() has the reason.
   Driver(DriverSource source, ReportSink sink);
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
   [[nodiscard]] const std::string& name() const { return source_.name; }
-  /// Whether the driver is there, complete and initialised. Otherwise every call returns
-  /// CUDA_ERROR_NOT_INITIALIZED without leaving berth.
+  /// Whether the driver exists, is complete and initialized. Otherwise every call returns
+  /// CUDA_ERROR_NOT_INITIALIZED without reaching a driver.
   [[nodiscard]] bool usable() const { return problem_.empty(); }
   /// One line; empty if usable().
   [[nodiscard]] const std::string& problem() const { return problem_; }
-  /// As cuDriverGetVersion counts: 12020 is CUDA 12.2. 0 where not usable().
+  /// As cuDriverGetVersion counts: 12020 is CUDA 12.2. 0 if not usable().
   [[nodiscard]] int version() const { return version_; }
   /// Whether the driver has a function that the list calls optional.
   [[nodiscard]] bool has(DriverCall call) const { return present_[std::size_t(call)]; }
@@ -54,19 +54,19 @@ class Driver {
     return source_.resolve ? source_.resolve(symbol, version) : nullptr;
   }
 
-  /// Not in a forked child. Whoever takes a lock there, before any driver call, waits for ever
-  /// where a thread of the parent held it: this is asked first.
+  /// False in a forked child. Check it before taking a lock: a lock that a thread of the parent
+  /// held stays locked forever in the child.
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
-  /// Errors  NotSupported: it is not.
+  /// Errors  NotSupported: in a forked child.
   void require_here() const;
 
   /// Calls made so far, indexed by DriverCall.
   [[nodiscard]] std::array<std::uint64_t, kDriverCallCount> calls() const;
 
-  /// Hands a warning or an error to the report sink; never throws.
+  /// Passes a warning or an error to the report sink; never throws.
   void report(Severity severity, std::string_view message) const noexcept;
 
-  /// The same for an error that cannot be thrown on, `what` before it; follows the exit rule.
+  /// The same for an error that cannot be rethrown, with `what` before it; follows the exit rule.
   template <class E>
   void report(Severity severity, std::string_view what, const E& error) const noexcept {
     report(severity, what, {}, error);
@@ -78,7 +78,8 @@ class Driver {
               const E& error) const noexcept {
     report_failure(severity, who, what, error.what(), driver_code_of(error));
   }
-  /// The same with the message that `make` returns, for which there may be no memory either.
+  /// The same with the message that `make` returns, which is also dropped if the host has no memory
+  /// for it.
   template <std::invocable Make>
   void report(Severity severity, const Make& make) const noexcept {
     try {
@@ -117,8 +118,8 @@ class Driver {
   BERTH_DRIVER_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS
 
-  // What driver/sim_abi.hpp describes, here sim_host_observes(word, value): for a driver on
-  // hardware one comparison. No driver call: not counted, and nothing that can fail.
+  // The functions of driver/sim_abi.hpp, such as sim_host_observes(word, value). On hardware, each
+  // is one comparison. They are not driver calls: they are not counted and cannot fail.
 #define BERTH_METHODS(member, symbol, type)                      \
   template <class... Args>                                       \
   auto sim_##member(Args... args) const noexcept {               \
@@ -129,11 +130,11 @@ class Driver {
   BERTH_SIM_ONLY_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS
 
-  /// Whether it has those functions.
+  /// Whether the driver has those functions.
   [[nodiscard]] bool is_simulated() const {
     return sim_table_.host_reuses != nullptr;
   }
-  /// For code that may run when this object is gone; null for a driver on hardware.
+  /// For code that may run after this object is destroyed; null for a driver on hardware.
   [[nodiscard]] sim_abi::HostReleases* sim_host_releases_function() const {
     return sim_table_.host_releases;
   }
@@ -148,11 +149,11 @@ class Driver {
     return function(args...);
   }
 
-  /// Fills table_; the name of the first required function that is missing, or null.
+  /// Fills table_. Returns the name of the first missing required function, or null.
   const char* load_table();
-  /// The exit rule, in one place: once the process is exiting the driver may be gone before berth's
-  /// owners are, and says CUDA_ERROR_DEINITIALIZED. What they own is gone with it, so that answer
-  /// is no failure. Everything else is reported.
+  /// The exit rule: while the process exits, the driver may shut down before berth's owners are
+  /// destroyed, and returns CUDA_ERROR_DEINITIALIZED. Their resources are freed with it, so that
+  /// result is not a failure. All other failures are reported.
   bool report_failure(DriverCall call, CUresult result) const noexcept;
   void report_failure(Severity severity, std::string_view who, std::string_view what,
                       const char* message, int driver_code) const noexcept;

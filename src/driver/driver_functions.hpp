@@ -6,7 +6,7 @@
 // member    its name on berth::Driver and in the statistics
 // symbol    NVIDIA's name without a version suffix; cuda.h maps it to the ABI below by macro
 // version   the CUDA version that introduced this ABI, as cuGetProcAddress expects it
-// need      required: the driver is refused without it. optional: Driver::has() answers.
+// need      required: a driver without it is refused. optional: see Driver::has().
 #pragma once
 
 #include <cuda.h>

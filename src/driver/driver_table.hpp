@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry points of one CUDA driver, as plain function pointers. A null pointer is a function
-// that this driver lacks.
+// that the driver lacks.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct DriverTable {
 #undef BERTH_MEMBER
 };
 
-/// What only the simulated driver has; all null on hardware.
+/// The functions that only the simulated driver has; all null on hardware.
 struct SimTable {
 #define BERTH_MEMBER(member, symbol, type) sim_abi::type* member = nullptr;
   BERTH_SIM_ONLY_FUNCTIONS(BERTH_MEMBER)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A physical device as something other than CUDA knows it: NVML, or the kernel driver's folder in
-// /proc. What the source cannot tell is empty, 0 or nullopt.
+// A physical device as a source other than CUDA reports it: NVML, or the kernel driver's folder in
+// /proc. Unknown properties are empty, 0 or nullopt.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace berth {
 struct KnownInstance {
   std::string uuid;  ///< "MIG-" and 8-4-4-4-12 hexadecimal digits
   std::string name;
-  std::uint64_t memory_bytes = 0;  ///< its own, not its device's
+  std::uint64_t memory_bytes = 0;  ///< of the instance
   std::optional<unsigned> gpu_instance;
   std::optional<unsigned> compute_instance;
 };
@@ -27,8 +27,8 @@ struct KnownDevice {
   std::uint64_t memory_bytes = 0;
   std::optional<bool> mig_mode;
   std::vector<KnownInstance> instances;
-  bool lost = false;                     ///< it does not answer any more
-  std::optional<unsigned> minor_number;  ///< its file is /dev/nvidia<N>; as the kernel driver says
+  bool lost = false;                     ///< it no longer responds
+  std::optional<unsigned> minor_number;  ///< of its file /dev/nvidia<N>
 };
 
 }  // namespace berth

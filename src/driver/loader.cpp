@@ -11,7 +11,7 @@
 namespace berth {
 namespace {
 
-// cuda.h renames these by macro and by version, so their types are spelled out.
+// cuda.h renames these functions by macro and by version, so their types are written out.
 using GetProcAddressV1 = CUresult(const char*, void**, int, cuuint64_t);
 using GetProcAddressV2 = CUresult(const char*, void**, int, cuuint64_t,
                                   CUdriverProcAddressQueryResult*);
@@ -22,7 +22,7 @@ std::shared_ptr<void> open_library(const std::string& path, std::string& problem
     problem = on_one_line(dlerror());
     return nullptr;
   }
-  // Never closed: driver libraries keep threads and exit handlers that outlive any one user.
+  // Never closed, because driver libraries have threads and exit handlers that outlive any user.
   return {handle, [](void*) {}};
 }
 

@@ -82,7 +82,7 @@ std::vector<KnownInstance> Nvml::instances_of(nvml::Device device) const {
   std::vector<KnownInstance> instances;
   const unsigned most = ask<unsigned>(table_.device_get_max_mig_count, device).value_or(0);
   for (unsigned index = 0; index < most; ++index) {
-    // Indices have gaps, where instances were removed.
+    // Indices have gaps if instances were removed.
     const auto handle = ask<nvml::Device>(table_.device_get_mig_handle, device, index);
     if (!handle) continue;
     KnownInstance instance;
@@ -113,7 +113,7 @@ std::optional<std::vector<nvml::ProcessInfo>> Nvml::list(nvml::DeviceGetProcesse
                                                          nvml::Device device) {
   if (function == nullptr) return std::nullopt;
   std::vector<nvml::ProcessInfo> processes;
-  // Others come and go: there may be more of them than there were a moment ago.
+  // Other processes start and end, so there may be more of them than a moment ago.
   constexpr int attempts = 8;
   for (int attempt = 0; attempt < attempts; ++attempt) {
     auto count = static_cast<unsigned>(processes.size());
@@ -137,8 +137,8 @@ std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uui
   if (const auto graphics = list(table_.device_get_graphics_processes, *device)) {
     all.insert(all.end(), graphics->begin(), graphics->end());
   }
-  // A process that does both is in both lists with all its memory; one that uses several instances
-  // is in one list several times, with the memory of each.
+  // A process with both kinds of work is in both lists with all its memory. A process that uses
+  // several instances is in one list several times, with the memory of each.
   const auto same = [](const nvml::ProcessInfo& a, const nvml::ProcessInfo& b) {
     return a.pid == b.pid && a.gpuInstanceId == b.gpuInstanceId &&
            a.computeInstanceId == b.computeInstanceId;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optional seam to NVML, which sees the physical devices that CUDA_VISIBLE_DEVICES hides from
-// CUDA. Immutable after construction; safe from any thread. What a function of NVML refuses to tell
-// is unknown, and never a failure: a device may vanish at any time. So is everything in a forked
-// child.
+// The optional interface to NVML, which reports the physical devices that CUDA_VISIBLE_DEVICES
+// hides from CUDA. Immutable after construction; safe from any thread. A value that NVML does not
+// report is unknown, and never a failure, because a device may vanish at any time. In a forked
+// child, all values are unknown.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +29,17 @@ class Nvml {
   [[nodiscard]] bool usable() const { return problem_.empty(); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// Every physical device, with the instances of those that are split, in NVML's order. One of
-  /// which NVML says neither UUID nor address (fallen off the bus) is left out. Empty if not
-  /// usable().
+  /// Every physical device, with the instances of those that are split, in NVML's order. A device
+  /// without UUID and address in NVML (fallen off the bus) is left out. Empty if not usable().
   [[nodiscard]] std::vector<KnownDevice> devices() const;
 
   struct Process {
     unsigned pid;
     std::optional<std::uint64_t> bytes;
   };
-  // By UUID, "GPU-..." or "MIG-..."; nullopt if NVML does not tell.
+  // By UUID, "GPU-..." or "MIG-..."; nullopt if NVML does not report it.
   [[nodiscard]] std::optional<nvml::Memory> memory(const std::string& uuid) const;
-  /// Of compute and graphics, each once.
+  /// The processes with compute or graphics work, each once.
   [[nodiscard]] std::optional<std::vector<Process>> processes(const std::string& uuid) const;
   [[nodiscard]] std::optional<nvml::Utilization> utilization(const std::string& uuid) const;
   [[nodiscard]] std::optional<bool> has_nvlink(const std::string& from,
@@ -55,15 +54,15 @@ class Nvml {
 #undef BERTH_MEMBER
   };
 
-  /// What a function that gives a text says of `device`; empty if it does not.
+  /// The text that a function reports for `device`; empty if it fails.
   template <class Function>
   static std::string text(Function* function, nvml::Device device);
-  /// What a function that gives one value says; nullopt if it does not, or is missing.
+  /// The value that a function reports; nullopt if it fails or is missing.
   template <class Value, class Function, class... Args>
   static std::optional<Value> ask(Function* function, Args... args);
 
   [[nodiscard]] std::optional<nvml::Device> find(const std::string& uuid) const;
-  /// What `function` says; nullopt if it does not.
+  /// The result of `function`; nullopt if it fails.
   static std::optional<std::vector<nvml::ProcessInfo>> list(nvml::DeviceGetProcessesFn* function,
                                                             nvml::Device device);
   [[nodiscard]] KnownDevice describe(nvml::Device device) const;

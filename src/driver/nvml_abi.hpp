@@ -14,7 +14,7 @@ inline constexpr Return kNotFound = 6;
 inline constexpr Return kInsufficientSize = 7;
 inline constexpr Return kGpuIsLost = 15;
 
-/// The buffer that holds any UUID, name or PCI address, its final zero included.
+/// The size of a buffer for any UUID, name or PCI address, including the final zero.
 inline constexpr unsigned kTextBytes = 96;
 
 struct DeviceHandle;  ///< opaque: nvmlDevice_st
@@ -55,7 +55,7 @@ struct ProcessInfo {
 };
 static_assert(sizeof(ProcessInfo) == 24);
 
-/// In ProcessInfo, where NVML cannot tell: usedGpuMemory, and the instance outside of MIG.
+/// The unknown value in ProcessInfo: usedGpuMemory, and the instance outside of MIG.
 inline constexpr unsigned long long kUnknownBytes = ~0ULL;
 inline constexpr unsigned kNoInstance = 0xffffffff;
 
@@ -93,8 +93,8 @@ using DeviceGetUtilizationFn = Return(Device device, Utilization* percent);
 using DeviceGetP2pStatusFn = Return(Device from, Device to, P2pCaps capability, P2pStatus* status);
 using DeviceGetTopologyFn = Return(Device one, Device other, TopologyLevel* level);
 
-// X(member, symbol, type, need): without one that is required NVML counts as absent; without one
-// that is optional what it tells is unknown.
+// X(member, symbol, type, need): without a required function, NVML counts as absent; without an
+// optional one, its values are unknown.
 #define BERTH_NVML_FUNCTIONS(X) \
   X(init,                       nvmlInit_v2,                   InitFn,                   required) \
   X(shutdown,                   nvmlShutdown,                  ShutdownFn,               required) \

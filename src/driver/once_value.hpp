@@ -9,8 +9,8 @@
 
 namespace berth {
 
-/// A value that the first call obtains from the driver and all calls share. If that throws, the
-/// next call tries again.
+/// A value that the first call obtains from the driver and all calls share. If obtaining it throws,
+/// the next call tries again.
 /// Threads  Safe from any thread. A call waits while another thread obtains the value.
 /// Forks    A child has the value if the parent had it. If not, get() throws NotSupported, and does
 ///          not wait for a thread that only the parent has.
@@ -21,7 +21,7 @@ class OnceValue {
   T& get(const Driver& driver, Make&& make) {
     if (!is_made_.load(std::memory_order_acquire)) [[unlikely]] {
       driver.require_here();
-      // Not std::call_once, which waits for ever under ThreadSanitizer where an earlier call threw.
+      // Not std::call_once, which waits forever under ThreadSanitizer if an earlier call threw.
       const MutexLock lock(mutex_);
       if (!is_made_.load(std::memory_order_relaxed)) {
         value_ = std::forward<Make>(make)();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds libberth_sim. A process must have one simulator, however its parts were linked: the
-// look-alikes and a test's Simulator reach it by the loader, which loads a file once.
+// Finds libberth_sim. A process must have one simulator, however its parts are linked: the
+// look-alikes and a test's Simulator find it through the loader, which loads a file once.
 #include "base/format.hpp"
 #include "driver/driver_source.hpp"
 #include "driver/own_library.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles of one library on one device: which there are, which are idle, and to which streams
-// they are bound. Knows neither the library nor the driver.
+// The handles of one library on one device: all handles, the idle ones, and their streams. Calls
+// neither the library nor the driver.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,18 @@
 namespace berth {
 
 /// One handle. `stream` and `workspace_stream` change under the lock of the store, because streams
-/// may be retired at any time; the rest belongs to whoever holds the handle, and to nobody while it
-/// is idle.
+/// may be retired at any time; the rest belongs to the holder of the lease; while the handle is
+/// idle, it is not accessed.
 struct detail::HandleStore::Item {
   explicit Item(DeviceContext& context_) : context(context_) {}
 
   DeviceContext& context;
   void* handle = nullptr;
-  std::optional<StreamRef> stream;            ///< that it is bound to; none: bind it before use
-  std::optional<StreamRef> workspace_stream;  ///< that `workspace` is ordered on, while that exists
+  std::optional<StreamRef> stream;            ///< to which it is bound; none: bind it before use
+  std::optional<StreamRef> workspace_stream;  ///< on which `workspace` is ordered, if it exists
   Allocation workspace;
   Allocation captured_workspace;        ///< of a lease for captured work, until it ends
-  std::optional<EventLease> last_work;  ///< marks that of the last lease, where handles keep memory
+  std::optional<EventLease> last_work;  ///< of the last lease, if handles keep memory
   std::unique_ptr<Item> next;           ///< among those that are removed together
 };
 
@@ -40,31 +40,31 @@ class HandleList {
   explicit HandleList(DeviceContext& context) : context_(context) {}
 
   [[nodiscard]] DeviceContext& context() const { return context_; }
-  /// With the places of those that are about to be added.
+  /// Including the places of handles that are being created.
   [[nodiscard]] std::size_t count() const { return items_.size() + places_; }
   [[nodiscard]] std::size_t live_count() const { return items_.size(); }
   [[nodiscard]] std::size_t idle_count() const { return idle_.size(); }
 
-  /// An idle one that is bound to `stream`; null where there is none.
+  /// An idle handle that is bound to `stream`; null if there is none.
   Item* take_bound(StreamRef stream);
-  /// Whichever is missed least: one that is not bound, or else that which has been idle longest.
-  /// Null where none is idle.
+  /// The idle handle that is least useful to others: one that is not bound, otherwise the one that
+  /// has been idle longest. Null if none is idle.
   Item* take_any();
   /// Cannot fail.
   void put_back(Item& item) noexcept { idle_.push_back(&item); }
 
-  /// A place is for one that will be added, or given up.
+  /// A place is for a handle that will be added, or cancelled.
   void reserve_place();
   void give_up_place() noexcept { --places_; }
   /// Takes a place; the item is on lease. Cannot fail.
   Item& add(std::unique_ptr<Item> item) noexcept;
-  /// One that is not idle.
+  /// The handle must not be idle.
   std::unique_ptr<Item> remove(const Item& item) noexcept;
-  /// All that are idle, before those of `others`.
+  /// Prepends all idle handles to `others`.
   std::unique_ptr<Item> remove_idle(std::unique_ptr<Item> others) noexcept;
 
   void retire_stream(StreamRef stream) noexcept;
-  /// All that there are, at the end.
+  /// All handles, at the end.
   void abandon(const std::function<void(void* handle)>& abandon_handle) const;
 
  private:
@@ -72,7 +72,7 @@ class HandleList {
 
   DeviceContext& context_;
   std::vector<std::unique_ptr<Item>> items_;
-  std::vector<Item*> idle_;  ///< that which came back last is the last
+  std::vector<Item*> idle_;  ///< the most recently returned handle is last
   std::size_t places_ = 0;
 };
 

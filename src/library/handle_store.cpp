@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leases of handles, without a word of their type. What calls the library, the allocator or the
-// driver does so without the lock, on handles that are on lease, and so nobody else's.
+// Leases of handles of any type. Calls of the library, the allocator or the driver are made without
+// the lock, on handles that are on lease, which no other thread accesses.
 #include "berth/detail/handle_store.hpp"
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ namespace {
 
 using Item = HandleStore::Item;
 
-/// Around each call of the library.
+/// The scope of each call of the library.
 class LibraryScope {
  public:
   explicit LibraryScope(DeviceContext& context) : guard_(context), relaxed_(context.driver()) {}
@@ -55,9 +55,9 @@ HandleStoreOptions checked(HandleStoreOptions options) {
 struct HandleStore::State final : StreamObserver {
   /// A handle that was idle.
   struct Taken {
-    Item* item;            ///< null: there is a place for a new one
-    bool is_bound;         ///< to the stream that is asked for, workspace included
-    bool keeps_workspace;  ///< what it has is ordered on that stream
+    Item* item;            ///< null: a new handle will take the place
+    bool is_bound;         ///< to the requested stream, including the workspace
+    bool keeps_workspace;  ///< its workspace is ordered on that stream
   };
 
   State(HandleStoreParts parts_, HandleStoreOptions options_)
@@ -89,7 +89,7 @@ struct HandleStore::State final : StreamObserver {
   const HandleStoreParts parts;
   const HandleStoreOptions options;
   mutable Mutex mutex;
-  std::condition_variable_any came_back;  ///< or a place did
+  std::condition_variable_any came_back;  ///< or a place was cancelled
   std::vector<std::unique_ptr<HandleList>> lists BERTH_GUARDED_BY(mutex);
   std::uint64_t created BERTH_GUARDED_BY(mutex) = 0;
   std::uint64_t binds BERTH_GUARDED_BY(mutex) = 0;
@@ -108,7 +108,7 @@ HandleStore::State::~State() {
   }
 }
 
-/// Whether it is captured, where that matters.
+/// Whether the stream is captured; not queried if that does not matter.
 bool HandleStore::State::require_usable(StreamRef stream) const {
   require_here();
   if (stream.is_per_thread_default()) {
@@ -173,7 +173,7 @@ HandleStore::State::Taken HandleStore::State::take(StreamRef stream, bool is_cap
   return {nullptr, false, false};
 }
 
-/// In the place that take() has reserved.
+/// Creates a handle in the place that take() has reserved.
 Item& HandleStore::State::create(DeviceContext& context) {
   try {
     auto item = std::make_unique<Item>(context);
@@ -204,7 +204,7 @@ Allocation& HandleStore::State::provide_workspace(const Taken& taken, StreamRef 
                     name(stream.context())));
   }
   if (!taken.keeps_workspace) {
-    item.workspace.reset();  // first, so that the new one may be the same memory
+    item.workspace.reset();  // first, so that the new one may reuse the memory
     item.workspace = memory.allocate(options.workspace_bytes, stream);
     const MutexLock lock(mutex);
     item.workspace_stream = stream;
@@ -212,8 +212,8 @@ Allocation& HandleStore::State::provide_workspace(const Taken& taken, StreamRef 
   return item.workspace;
 }
 
-/// Where this fails, nobody has the handle any more: who fails to get memory or an order leaves it
-/// to the next one, but a handle that the library failed with goes.
+/// If this fails, the lease ends: after a failure to obtain memory or an order, the handle is
+/// returned to the pool; after a failure of the library, the handle is destroyed.
 void HandleStore::State::prepare(const Taken& taken, StreamRef stream, bool is_captured) {
   Item& item = *taken.item;
   Allocation* workspace = nullptr;
@@ -238,7 +238,7 @@ void HandleStore::State::prepare(const Taken& taken, StreamRef stream, bool is_c
   if (!is_captured) item.stream = stream;
 }
 
-/// Marks the work of a lease that ends. False where that cannot be done.
+/// Marks the work of a lease that ends. False if that fails.
 bool HandleStore::State::mark(Item& item) noexcept {
   DeviceContext& context = item.context;
   try {
@@ -255,7 +255,7 @@ bool HandleStore::State::mark(Item& item) noexcept {
   } catch (const Error& error) {
     context.driver().report(Severity::warning,
                             name(context) + ": the end of a lease could not be marked", error);
-  } catch (const std::exception&) {  // the host's memory
+  } catch (const std::exception&) {  // std::bad_alloc
   }
   return false;
 }
@@ -290,8 +290,8 @@ std::size_t HandleStore::State::trim() noexcept {
   return destroyed;
 }
 
-/// The scope asks the driver before the library is called, which may not bear that the driver has
-/// gone.
+/// The scope queries the driver before the library is called, because the library may crash after
+/// the driver has shut down.
 void HandleStore::State::destroy(Item& item) noexcept {
   DeviceContext& context = item.context;
   const Driver& driver = context.driver();

@@ -31,7 +31,8 @@ class BackgroundThread {
   /// Requests that arrive before work() begins count as one.
   /// Errors  Exhausted: the thread cannot be started.
   void request();
-  /// Makes the thread begin no more work. Blocking  As the destructor.
+  /// Makes the thread begin no more work.
+  /// Blocking  As the destructor.
   void end();
   /// Whether the thread is ending, so that long work should return.
   [[nodiscard]] bool is_ending() const;

@@ -21,9 +21,9 @@ bool prefer_node(void* pages, std::size_t bytes, int node) noexcept;
 [[nodiscard]] std::optional<int> only_host_node() noexcept;
 
 /// Touches every page on the calling thread and up to `threads` - 1 more, 4 MiB at a time. If huge
-/// pages take too long to find, small pages are touched for the rest of the call. Blocking  Until
-/// all pages are touched, at 1 to 20 GB/s. Errors    False: the system has no pages left. The range
-/// may be touched in part.
+/// pages take too long to find, small pages are touched for the rest of the call.
+/// Blocking  Until all pages are touched, at 1 to 20 GB/s.
+/// Errors    False: the system has no pages left. The range may be touched in part.
 [[nodiscard]] bool prefault(void* pages, std::size_t bytes, unsigned threads) noexcept;
 
 }  // namespace berth

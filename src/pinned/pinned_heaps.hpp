@@ -27,7 +27,8 @@
 
 namespace berth {
 
-/// Exists if there is a device. Contracts: PinnedAllocator. Threads Any.
+/// Exists if there is a device. Contracts: PinnedAllocator.
+/// Threads  Any.
 class PinnedHeaps {
  public:
   PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOptions& options);

@@ -55,7 +55,7 @@ const char* name_of(Code code) {
   return "a code that berth does not know";
 }
 
-/// What a call of Event_OnReady needs until the event is ready.
+/// The state of a call of Event_OnReady until the event is ready.
 struct Waiter {
   const Api& api;
   const char* function;
@@ -80,7 +80,7 @@ const Api& Api::open(const std::string& path) {
   static Mutex mutex;
   static auto& opened = *new std::map<const Table*, std::unique_ptr<const Api>>;
 
-  // Never closed: plug-ins keep threads and exit handlers.
+  // Never closed, because plug-ins have threads and exit handlers.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw InvalidArgument(format_text("{} cannot be loaded as a PJRT plug-in: {}",

@@ -51,11 +51,11 @@ class Api {
     if (address == nullptr) refuse_missing(function.name);
     try {
       return reinterpret_cast<Error* (*)(Args*)>(const_cast<void*>(address))(&args);
-    } catch (...) {  // C functions throw nothing, but plug-ins in C++ may forget that
+    } catch (...) {  // C functions must not throw, but plug-ins in C++ may
       raise_thrown(function.name);
     }
   }
-  /// Of the functions that free an object. An error is dropped.
+  /// Calls a function that frees an object. An error is dropped.
   template <class Args>
   void destroy(const Function<Args>& function, Args args) const noexcept {
     args.struct_size = function.args_bytes;
@@ -95,7 +95,7 @@ class Api {
   const Table* const table_;
 };
 
-/// A named value, and what it points to, for as long as the option exists.
+/// A named value and its storage, which exist as long as the option.
 [[nodiscard]] NamedValue to_named_value(const PjrtOption& option);
 /// Errors  NotSupported: a type of value that berth does not know.
 [[nodiscard]] DeviceAttribute to_attribute(const NamedValue& value);

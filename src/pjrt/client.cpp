@@ -41,8 +41,8 @@ const PjrtBuffer& native_of(const DeviceBackend::Buffer& buffer) {
   return static_cast<const PjrtBuffer&>(buffer);
 }
 
-/// Longer than the struct of any version that is known. A newer plug-in may refuse the struct of
-/// this version for its size, and reads zeros as "not given".
+/// Longer than the struct of any known version. A newer plug-in may refuse the struct of this
+/// version for its size, and reads zeros as "not given".
 struct LongerClientCreateArgs {
   ClientCreateArgs args;
   std::byte later[128];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plug-in tells of a device, of a client or of a topology.
+// A plug-in's description of a device, a client or a topology.
 #pragma once
 
 #include <span>
@@ -12,14 +12,14 @@
 
 namespace berth::pjrt {
 
-/// Appends attributes; one of them may be the memory of the device. A value that berth does not
-/// know is left out, and so is a name that is there already.
+/// Appends attributes; one of them may be the memory of the device. A value of an unknown type is
+/// left out, and so is a name that already exists.
 void add_attributes(DeviceDescription& described, std::span<const NamedValue> values);
 
 /// Errors  Exceptions of the plug-in.
 [[nodiscard]] DeviceDescription describe(const Api& api, Description* description);
 
-/// "PJRT cpu 0.1, API 0.81". Of the version only its first line is used.
+/// "PJRT cpu 0.1, API 0.81". Only the first line of the version is used.
 [[nodiscard]] std::string name_of(const Api& api, std::string_view platform,
                                   std::string_view version);
 

@@ -38,7 +38,7 @@ struct Version {
   int minor;
 };
 
-/// What GetPjrtApi() returns. Behind it lie the slots, one pointer each.
+/// The result of GetPjrtApi(), which is followed by the slots, one pointer each.
 struct Table {
   std::size_t struct_size;
   void* extensions;
@@ -81,12 +81,12 @@ struct NamedValue {
     float float32;
     bool boolean;
   };
-  std::size_t value_count;  ///< bytes of a string, elements of a list, else 1
+  std::size_t value_count;  ///< bytes of a string, elements of a list, otherwise 1
 };
 
 /// The type of an element of a buffer: a byte.
 inline constexpr int kElementU8 = 6;
-/// The plug-in may read host memory until the transfer is over, and not afterwards.
+/// The plug-in may read host memory only until the transfer is over.
 inline constexpr int kUntilTransferCompletes = 1;
 
 // Arguments. Members behind "out" are written by the plug-in.
@@ -389,7 +389,7 @@ struct TopologyAttributesArgs {
   std::size_t attribute_count;
 };
 
-/// Where the pointer of a slot lies in the table.
+/// The offset of a slot's pointer in the table.
 constexpr std::size_t slot_offset(std::size_t slot) {
   return sizeof(Table) + slot * sizeof(void*);
 }

@@ -56,7 +56,7 @@ namespace berth::pjrt {
     AsyncHostToDeviceTransferManager_SetBufferError, SetBufferErrorArgs, message_bytes)
 // clang-format on
 
-// Of errors; they return nothing, and are in every table.
+// Functions of errors, which return no value and are in every table.
 inline constexpr std::size_t kErrorDestroySlot = 0;
 inline constexpr std::size_t kErrorMessageSlot = 1;
 inline constexpr std::size_t kErrorCodeSlot = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices of a topology, which need not exist: described, and without memory.
+// The devices of a topology, which need not exist: they are described, and have no memory.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class PjrtTopology final : public DeviceBackend {
   [[nodiscard]] int count() const override { return static_cast<int>(descriptions_.size()); }
   /// The device's own attributes, then those of the topology.
   [[nodiscard]] DeviceDescription describe(int index) const override;
-  // Errors  Of all others: NotSupported.
+  // Errors  All other functions: NotSupported.
   [[nodiscard]] std::unique_ptr<Buffer> create_buffer(int, std::span<const std::byte>,
                                                       Done) override {
     refuse();

@@ -21,7 +21,8 @@
 
 namespace berth {
 
-/// Checks that do not depend on the device. Errors InvalidArgument.
+/// Checks that do not depend on the device.
+/// Errors  InvalidArgument.
 void check_options(const DeviceAllocatorOptions& options);
 
 /// Threads  Safe from any thread. No lock is taken in a forked child, because a thread of the
@@ -60,22 +61,26 @@ class DeviceMemory final : public StreamObserver {
   }
   [[nodiscard]] bool owns(const void* data) const;
   [[nodiscard]] bool is_for_graphs(const void* data) const;
-  /// The live block of any pool. Errors  NotSupported: in a forked child.
+  /// The live block of any pool.
+  /// Errors  NotSupported: in a forked child.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
-  /// Of the live block of any pool. Errors  As find().
+  /// Of the live block of any pool.
+  /// Errors  As find().
   [[nodiscard]] std::optional<MemoryProperties> properties(const void* data);
   void validate() const;
   void set_limits(const MemoryLimits& limits);
 
   [[nodiscard]] DevicePool& own() { return own_; }
   [[nodiscard]] const DevicePool& own() const { return own_; }
-  /// Open and closed pools. Errors  NotSupported: in a forked child.
+  /// Open and closed pools.
+  /// Errors  NotSupported: in a forked child.
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> private_pools() const;
 
   /// Errors  InvalidArgument: a name that is not accepted. DriverError.
   std::shared_ptr<DevicePool> open(const MemoryPoolOptions& options);
   void close(DevicePool& pool) noexcept;
-  /// Returns the number of the scope. Errors  NotSupported: in a forked child.
+  /// Returns the number of the scope.
+  /// Errors  NotSupported: in a forked child.
   std::uint64_t open_scope(const PoolScopes::Extent& extent, std::shared_ptr<DevicePool> pool);
   void close_scope(std::uint64_t number) noexcept;
 

@@ -74,7 +74,8 @@ class DevicePool final : public Allocator, public MappedMemory {
   void validate() const override { allocator_.validate(); }
 
   [[nodiscard]] bool owns(const void* data) const { return allocator_.owns(data); }
-  /// The live block that contains `data`. Errors  NotSupported: in a forked child.
+  /// The live block that contains `data`.
+  /// Errors  NotSupported: in a forked child.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data) {
     const auto live = allocator_.find_live(data);
     if (!live) return std::nullopt;

@@ -27,7 +27,7 @@ bool assign(T& target, const std::optional<Value>& value) {
   return value.has_value();
 }
 
-/// The same for what may be without a value, which is written as `word`.
+/// The same for an option that may have no value, which is written as `word`.
 template <class T>
 bool assign_or(std::string_view word, std::optional<T>& target, std::string_view text,
                std::optional<T> (*read)(std::string_view)) {
@@ -42,7 +42,7 @@ std::string text_or(std::string_view word, const std::optional<T>& value, std::s
 }
 
 std::optional<std::string> read_driver(std::string_view text) {
-  // A path goes into messages of one line, and to the loader as a C string.
+  // A path becomes part of messages of one line, and a C string for the loader.
   const bool on_one_line = std::ranges::none_of(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
   return on_one_line && names_driver(text) ? std::optional(std::string(text)) : std::nullopt;
@@ -120,7 +120,8 @@ struct Key {
 using Options = RuntimeOptions;
 using Text = std::string_view;
 
-// What only the device can say, such as its least granule, is checked when the part is made.
+// Limits that only the device knows, such as its minimum granule, are checked when the part is
+// created.
 constexpr Key kKeys[] = {
     {{"driver", kAcceptedDrivers},
      [](Options& o, Text t) { return assign(o.driver, read_driver(t)); },
@@ -258,7 +259,7 @@ EntryGrammar grammar() {
   return grammar;
 }
 
-/// `options` is a copy already: nothing is changed where this throws.
+/// `options` is already a copy, so nothing is changed if this throws.
 RuntimeOptions configured(RuntimeOptions options, std::string_view text, std::string_view source) {
   const auto set = [&options](std::size_t key, std::string_view value) {
     return kKeys[key].set(options, value);

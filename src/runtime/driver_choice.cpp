@@ -19,7 +19,7 @@ OpenedDriver open_cuda(const ReportSink& sink) {
           std::make_unique<Nvml>(open_nvml_library(kNvmlLibrary))};
 }
 
-/// Why BERTH_SIM was rejected; empty if it was not, or if there is no simulated driver.
+/// The reason why BERTH_SIM was rejected; empty if it was not, or if there is no simulated driver.
 std::string configuration_error(const DriverSource& simulator) {
   if (!simulator.resolve) return {};
   const auto function = reinterpret_cast<sim_abi::ConfigurationError*>(
@@ -34,7 +34,7 @@ OpenedDriver open_simulator(const DriverSource& source, const ReportSink& sink) 
   return {std::move(driver), std::make_unique<Nvml>(source)};
 }
 
-/// A look-alike brings its NVML along, in the same folder.
+/// The NVML of a look-alike is in the same folder.
 OpenedDriver open_path(const std::string& path, const ReportSink& sink) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   DriverSource nvml = open_nvml_library(folder + kNvmlLibrary);

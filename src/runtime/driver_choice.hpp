@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which driver a Runtime runs on.
+// The choice of the driver of a Runtime.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct OpenedDriver {
   std::unique_ptr<Nvml> nvml;
 };
 
-/// Whether `text` is one of the words, or a path. Nothing is opened.
+/// Whether `text` is one of the words, or a path. Opens no file.
 bool names_driver(std::string_view text);
 inline constexpr std::string_view kAcceptedDrivers =
     "cuda, sim, auto, or the path of a driver library, with a slash in it";

@@ -16,12 +16,12 @@
 namespace berth {
 namespace {
 
-/// A message stays readable, and of bounded length, however long the text is.
+/// Bounds the length of a message, whatever the length of the text.
 constexpr std::size_t kErrorsMax = 16;
-/// Nothing longer is taken for a misspelt key.
+/// A longer word is not considered a misspelled key.
 constexpr std::size_t kNameMax = 64;
 
-/// Characters to insert, delete or replace to get from one word to the other.
+/// The edit distance: the number of characters to insert, delete or replace.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -37,8 +37,8 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-/// The key that was probably meant; nullptr where none is near. A key with something left out, or
-/// with a word too many, is nearer than one that looks alike.
+/// The key that was probably meant; nullptr if none is similar. A key with an omission or an extra
+/// word is closer than a key with similar letters.
 const EntryKey* nearest(std::string_view name, const std::vector<EntryKey>& keys) {
   if (name.size() < 4 || name.size() > kNameMax) return nullptr;
   const auto distance = [name](const EntryKey& key) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of the kind "key=value, key=value": taken apart against a list of keys, with everything that
-// is wrong with it in one message.
+// Parses text such as "key=value, key=value" with a list of keys, and reports all errors in one
+// message.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace berth {
 
 struct EntryKey {
   std::string_view name;
-  std::string_view accepted;  ///< which values, for people
+  std::string_view accepted;  ///< the accepted values, for people
 };
 
 struct EntryGrammar {
@@ -27,7 +27,7 @@ struct EntryGrammar {
 /// Threads  One at a time.
 class ConfigurationErrors {
  public:
-  /// `what` is on one line and of bounded length, whatever the text holds.
+  /// `what` becomes one line of bounded length, whatever the content of the text.
   void add(std::string what) { list_.push_back(std::move(what)); }
   /// The same for a value that its key does not accept.
   void add_value(const EntryKey& key, char equals, std::string_view value);
@@ -45,7 +45,7 @@ class ConfigurationErrors {
     std::string_view text, const EntryGrammar& grammar,
     const std::function<bool(std::size_t key, std::string_view value)>& set);
 
-/// The text of such a list, "[a:1,b:2]", without the brackets; null data where it is none.
+/// The text of such a list, "[a:1,b:2]", without the brackets; null data if it is not a list.
 [[nodiscard]] std::string_view inside_brackets(std::string_view value);
 
 }  // namespace berth

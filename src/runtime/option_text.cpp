@@ -24,7 +24,7 @@ constexpr std::array<Unit, 5> kByteUnits = {
     {{"", 1}, {"KiB", 1_KiB}, {"MiB", 1_MiB}, {"GiB", 1_GiB}, {"TiB", 1024_GiB}}};
 constexpr std::array<Unit, 4> kTimeUnits = {
     {{"ms", 1}, {"s", 1000}, {"min", 60 * 1000}, {"h", 60 * 60 * 1000}}};
-/// Far from where a point in time overflows.
+/// Small enough that a point in time does not overflow.
 constexpr std::uint64_t kLongestMs = std::uint64_t{365} * 24 * 60 * 60 * 1000;
 
 template <class T>
@@ -63,7 +63,8 @@ std::optional<std::size_t> read_bytes(std::string_view text, std::size_t smalles
     const std::uint64_t bytes = parse_bytes(text);
     if (bytes >= smallest) return bytes;
   } catch (const InvalidArgument&) {
-    // The caller says what is accepted for this option, which is more than "a byte count".
+    // The caller's message has the accepted values of the option, which are more specific than "a
+    // byte count".
   }
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of options as text, both ways. What is not accepted reads as nullopt; what is written
-// reads back as the same value.
+// Conversion between values of options and text. Text that is not accepted becomes nullopt; written
+// text reads back as the same value.
 #pragma once
 
 #include <algorithm>
@@ -34,12 +34,12 @@ std::optional<std::chrono::milliseconds> read_time(std::string_view text);
 
 /// Exact, in the largest unit that divides it: "60GiB", "4097".
 std::string bytes_text(std::size_t bytes);
-/// Parts of a device to 15 digits, which is every part that was read from as many.
+/// Parts of a device to 15 digits, which is exact for parts that were read from up to 15 digits.
 std::string amount_text(MemoryAmount amount);
 std::string switch_text(bool on);
 std::string time_text(std::chrono::milliseconds time);
 
-/// A value that is written as one word of a few.
+/// A value that is written as one of a few words.
 template <class Value>
 struct Word {
   Value value;

@@ -6,8 +6,7 @@
 //     options = name "=" value | name "=" value "&" options
 //     value   = "true" | "false" | an integer | a decimal number with a point | text | "'" text "'"
 //
-// "tpu:libtpu.so;x:/opt/x.so?cpu_device_count=4&mode=fast". Text in apostrophes is text whatever it
-// looks like.
+// "tpu:libtpu.so;x:/opt/x.so?cpu_device_count=4&mode=fast". A value in apostrophes is always text.
 #pragma once
 
 #include <optional>

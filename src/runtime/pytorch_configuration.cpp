@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch's settings mean here. Source of keys, values and their ranges: c10/core/
+// The meaning of PyTorch's settings for berth. Source of keys, values and their ranges: c10/core/
 // AllocatorConfig.cpp and c10/cuda/CUDAAllocatorConfig.cpp of PyTorch 2.14.
 #include <bit>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composition, and nothing else. Members are destroyed from the last to the first: whatever uses a
-// part stands below it.
+// Only composition. Members are destroyed from the last to the first, so each part is declared
+// after the parts that it uses.
 #include "berth/runtime.hpp"
 
 #include <cstddef>
@@ -24,7 +24,7 @@
 namespace berth {
 namespace {
 
-/// The parts of one device, each made by its first use.
+/// The parts of one device, each created by its first use.
 struct DeviceParts {
   OnceValue<std::unique_ptr<EventPool>> events;
   OnceValue<std::unique_ptr<EventPool>> callback_events;  ///< without a bound
@@ -32,7 +32,7 @@ struct DeviceParts {
   OnceValue<std::unique_ptr<DeviceAllocator>> memory;
 };
 
-/// The other parts check their options when they are made, now.
+/// Checks the options of parts that are created later. All other constructors check their own.
 RuntimeOptions checked(RuntimeOptions options) {
   check_options(options.stream_pool);
   check_options(options.event_pool);
@@ -63,7 +63,8 @@ struct Runtime::State {
     options.driver = opened.driver->name();
   }
 
-  /// A plug-in that cannot be used is a problem of its type, as the driver may be one of `cuda`.
+  /// A plug-in that cannot be used is a problem of its type only, as an unusable driver is one of
+  /// `cuda`.
   void register_plugin(const PjrtPlugin& plugin) {
     const DeviceType type = DeviceType::register_name(plugin.type);
     registry.require_no_backend(type);
@@ -112,7 +113,7 @@ struct Runtime::State {
     return all;
   }
 
-  RuntimeOptions options;  ///< as they are after BERTH_CONF; never changed once this is made
+  RuntimeOptions options;  ///< with BERTH_CONF applied; never changed after construction
   const OpenedDriver opened;
   DeviceRegistry registry;
   std::vector<DeviceParts> parts;  ///< by logical ordinal

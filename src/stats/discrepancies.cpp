@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must add up between the counters and the blocks of a snapshot. docs/statistics.md lists the
-// same identities for readers.
+// The sums that must agree between the counters and the blocks of a snapshot. docs/statistics.md
+// lists the same rules.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -70,7 +70,7 @@ class Examination {
                      format_text(format, std::forward<Values>(values)...));
   }
 
-  /// Segments rise without overlap, and blocks tile them.
+  /// Segments are in address order without overlap, and blocks tile them.
   void examine_segment(const SegmentInfo& segment) {
     if (segment.bytes == 0 || segment.address + segment.bytes < segment.address)
       report("segment {:#x} of {} bytes is no range of addresses", segment.address, segment.bytes);
@@ -146,7 +146,8 @@ class Examination {
     report(#name " is {}, above its peak {}", counters.name.current, counters.name.peak);
     BERTH_MEMORY_GAUGES(BERTH_EXPECT_PEAK)
 #undef BERTH_EXPECT_PEAK
-    // Unsigned differences: more frees than allocations wrap to a number that is no block count.
+    // Unsigned differences: if there are more frees than allocations, the result wraps to a number
+    // that is not a block count.
     if (counters.allocations - counters.frees != counters.blocks_allocated.current)
       report("{} allocations less {} frees, but blocks_allocated is {}", counters.allocations,
              counters.frees, counters.blocks_allocated.current);
@@ -163,7 +164,7 @@ class Examination {
 
   const MemorySnapshot& snapshot_;
   BlockSums sums_;
-  std::uintptr_t segments_end_ = 0;  ///< of those examined
+  std::uintptr_t segments_end_ = 0;  ///< of the segments checked so far
   std::vector<std::string> lines_;
 };
 

@@ -100,8 +100,8 @@ std::string name_of(std::optional<CUstream_st*> stream) {
   return *stream == nullptr ? "default" : format_text("{}", static_cast<void*>(*stream));
 }
 
-/// Cached memory belongs to the stream that freed it: where several streams have some, a request
-/// may miss although enough is cached.
+/// Cached memory belongs to the stream that freed it: if several streams have some, a request may
+/// miss although enough is cached.
 void append_streams(std::string& text, const MemorySnapshot& snapshot) {
   std::map<std::optional<CUstream_st*>, StreamBytes> bytes_by_stream;
   for (const SegmentInfo& segment : snapshot.segments)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One allocator's state as text: where its memory is.
+// The state of one allocator as text.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace berth {
 
-/// Appends lines of at most 80 columns: what is reserved and for what, how it is fragmented, the
-/// gauges, the totals that are not zero.
+/// Appends lines of at most 80 columns: reserved memory and its use, fragmentation, the gauges, and
+/// the totals that are not zero.
 void append_memory_text(std::string& text, const MemorySnapshot& snapshot);
 
 }  // namespace berth

@@ -43,7 +43,7 @@ void append_devices(std::string& text, const std::vector<DeviceInfo>& devices) {
   }
 }
 
-/// In two columns, down and then right, where they fit.
+/// In two columns, down and then right, if they fit.
 void append_driver_calls(std::string& text, const std::vector<DriverCallCount>& calls) {
   if (calls.empty()) return;
   std::size_t name_width = 0;

@@ -8,7 +8,7 @@ namespace {
 
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // begins a character
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // a byte that begins a character
   }));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces of text that the statistics have in common.
+// Common formatting of the statistics.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ std::string group_digits(std::uint64_t number);
 void append_line(std::string& text, std::string_view line);
 
 /// Appends `lead` and then `words`, broken between words so that lines have at most kTextColumns;
-/// lines after the first are indented as wide as `lead`. Nothing is left out: a word that is wider
-/// than that stands on a line of its own. Columns are counted in characters of UTF-8.
+/// lines after the first are indented as wide as `lead`. No word is left out: a word that is wider
+/// has a line of its own. Columns are counted in characters of UTF-8.
 void append_wrapped(std::string& text, std::string_view lead, std::string_view words);
 
 }  // namespace berth

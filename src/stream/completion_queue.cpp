@@ -97,7 +97,7 @@ struct CompletionQueue::State final : NoticeTarget {
   mutable Mutex mutex;
   std::condition_variable_any changed;
   std::map<std::uint64_t, Entry> outstanding BERTH_GUARDED_BY(mutex);
-  std::list<std::uint64_t> notices BERTH_GUARDED_BY(mutex);  ///< some of entries that are gone
+  std::list<std::uint64_t> notices BERTH_GUARDED_BY(mutex);  ///< some of removed entries
   bool finishing BERTH_GUARDED_BY(mutex) = false;
   std::thread thread BERTH_GUARDED_BY(mutex);
   Clock::time_point next_probe;  ///< of the thread alone
@@ -289,7 +289,8 @@ CompletionQueue::CompletionQueue(EventPools events)
 
 CompletionQueue::~CompletionQueue() {
   finish();
-  // A forked child cannot end a thread that it does not have, nor destroy what that one waits on.
+  // A forked child does not have the thread, and cannot destroy the condition variable on which the
+  // parent's thread waits.
   if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
 }
 

@@ -156,7 +156,7 @@ void EventPool::State::give_back_slow(EventItem& item) noexcept {
   try {
     // An allocator returns events under its own lock, for which an exiting thread may wait.
     local = threads.local_or_new(EventThreads::Blocking::no);
-  } catch (const std::bad_alloc&) {  // then the thread caches nothing
+  } catch (const std::bad_alloc&) {  // then the thread has no cache
   }
   const MutexLock lock(mutex);
   idle[item.timing].push(item);

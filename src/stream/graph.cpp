@@ -24,7 +24,7 @@ void require_graphs(const Driver& driver) {
   }
 }
 
-/// After such a result of cuStreamEndCapture the stream is not in this capture any more.
+/// After such a result of cuStreamEndCapture, the stream is no longer in this capture.
 bool is_over(CUresult result) {
   return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
          result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of options, for pools that are made later than their options are given.
+// Checks of the options of pools that are created later.
 #pragma once
 
 #include "berth/event_pool.hpp"

@@ -23,11 +23,11 @@ namespace berth {
 void wait_for(StreamRef stream);
 void wait_for_or_report(StreamRef stream) noexcept;
 
-/// Waits for the work before the event. Likewise.
+/// Waits for the work before the event. Errors as above.
 void wait_for(EventRef event);
 [[nodiscard]] CUresult try_wait_for(EventRef event) noexcept;
 
-/// Waits for all work of the device. Likewise.
+/// Waits for all work of the device. Errors as above.
 void wait_for(DeviceContext& context);
 [[nodiscard]] CUresult try_wait_for(DeviceContext& context) noexcept;
 void wait_for_or_report(DeviceContext& context) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How call sites are found and shown; declared in sim_findings.hpp.
+// Finding and formatting call sites; declared in sim_findings.hpp.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -27,7 +27,7 @@ std::string short_path(const std::string& path) {
   return is_below ? below.string() : path;
 }
 
-/// Of the program's start, which says nothing about it.
+/// Frames of the program's start, which carry no information.
 bool is_of_start(const CallFrame& frame) {
   const std::string module = fs::path(frame.module).filename().string();
   return module.starts_with("libc.so") || module.starts_with("ld-linux") ||
@@ -44,7 +44,7 @@ std::string line_of(const CallFrame& frame) {
                      function);
 }
 
-/// Two lines of addr2line: the function, and "FILE:LINE", with "??" and 0 for what is unknown.
+/// Two lines of addr2line: the function, and "FILE:LINE", with "??" and 0 for unknown values.
 void fill(CallFrame& frame, const std::string& function, std::string_view place) {
   if (function != "??") frame.function = function;
   place = place.substr(0, place.find(" (discriminator"));

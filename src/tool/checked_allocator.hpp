@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DeviceAllocator that is not believed: every operation is checked by bookkeeping of its own and
-// by the allocator's validate().
+// A DeviceAllocator with checks: every operation is checked by separate bookkeeping and by the
+// allocator's validate().
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,23 @@
 
 namespace berth::tool {
 
-/// What was found wrong, in one line.
+/// The problem, in one line.
 struct CheckFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class CheckedAllocator {
  public:
-  /// Nothing of `allocator` may be live, and nobody else may use it.
+  /// `allocator` must have no live blocks and no other users.
   explicit CheckedAllocator(DeviceAllocator& allocator) : allocator_(allocator) {}
 
-  // As DeviceAllocator. Errors  CheckFailure as well.
+  // As DeviceAllocator.
+  // Errors  CheckFailure as well.
   void* allocate_raw(std::size_t bytes, StreamRef stream);
   void deallocate(void* data);
 
-  /// Compares counters, blocks and what this class counted. Costs a snapshot; made by itself after
-  /// every 256 operations.
+  /// Compares the counters, the blocks and the numbers of this class. Takes a snapshot; called
+  /// automatically after every 256 operations.
   void check_sums() const;
 
  private:

@@ -28,7 +28,7 @@ class CopyCheck {
     std::vector<HostBuffer> targets;
     for (std::size_t lane = 0; lane < options_.lanes; ++lane)
       targets.push_back(host_buffer((lane & 2) != 0));
-    std::vector<Transfer> arriving;  // goes before the targets, also where one fails
+    std::vector<Transfer> arriving;  // destroyed before the targets, also if one fails
     for (std::size_t lane = 0; lane < options_.lanes; ++lane)
       arriving.push_back(send(lane, number, targets[lane].bytes()));
     for (const Transfer& transfer : arriving) transfer.wait();
@@ -50,7 +50,7 @@ class CopyCheck {
   [[nodiscard]] static std::uint64_t seed(std::size_t lane, std::size_t round) {
     return round << 32 | lane;
   }
-  /// The lane whose stream takes over; on the neighbouring device in odd rounds.
+  /// The lane whose stream continues; on the neighboring device in odd rounds.
   [[nodiscard]] std::size_t partner(std::size_t lane, std::size_t round) const {
     return (lane + (round % 2 == 1 ? 1 : devices_)) % options_.lanes;
   }
@@ -74,7 +74,7 @@ class CopyCheck {
     return arrives;
   }
 
-  /// Starts a copy to the device, and destroys its source as early as may be.
+  /// Starts a copy to the device, and destroys its source as early as permitted.
   Allocation upload(StreamRef stream, bool from_pinned, std::uint64_t pattern) {
     HostBuffer source = host_buffer(from_pinned);
     fill_pattern(source.bytes(), pattern);

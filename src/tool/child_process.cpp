@@ -33,11 +33,11 @@ sigset_t awaited_signals() {
   return set;
 }
 
-/// Keeps signals for sigwaitinfo() while it exists.
+/// Blocks signals, for sigwaitinfo(), while it exists.
 class HeldSignals {
  public:
   HeldSignals() {
-    // If it is ignored, as by inheritance, the end of a child is not told.
+    // If SIGCHLD is ignored, for example by inheritance, the end of a child is not reported.
     former_child_handler_ = std::signal(SIGCHLD, SIG_DFL);
     const sigset_t set = awaited_signals();
     sigprocmask(SIG_BLOCK, &set, &former_);
@@ -67,7 +67,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   return pointers;
 }
 
-/// In the child: becomes the program, or writes to `failed` why it cannot.
+/// In the child: executes the program, or writes the reason of a failure to `failed`.
 [[noreturn]] void become(char* const* arguments, const EnvironmentChanges& environment,
                          const sigset_t& signals, int failed) {
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
@@ -79,7 +79,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   _exit(kNotFound);
 }
 
-/// What become() wrote; 0 if the program has started.
+/// The value that become() wrote; 0 if the program has started.
 int read_failure(int from) {
   int reason = 0;
   ssize_t bytes = 0;
@@ -96,7 +96,7 @@ ProgramEnd not_started(const std::string& program, int reason) {
   return end;
 }
 
-/// Hands signals on until `child` has ended.
+/// Forwards signals until `child` has ended.
 ProgramEnd wait_for_end(pid_t child) {
   const sigset_t set = awaited_signals();
   ProgramEnd end;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands. Each lives in the file of its name, adds itself to the command line, and runs
-// once that is parsed.
+// The subcommands. Each is in the file of its name, adds itself to the command line, and runs after
+// the command line is parsed.
 #pragma once
 
 #include "tool/command_line.hpp"
@@ -14,7 +14,7 @@ void add_copy_command(CommandLine& berth);
 void add_demo_command(CommandLine& berth);
 void add_config_command(CommandLine& berth);
 void add_sim_command(CommandLine& berth);
-/// `help` and `completion`, which tell of all commands that are added to `berth`.
+/// `help` and `completion`, which cover all commands of `berth`.
 void add_help_commands(CommandLine& berth);
 
 }  // namespace berth::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line as data: what completions and the man page are written from, so that they name
-// what the parser accepts and nothing else.
+// The command line as data, from which completions and the man page are generated, so that they
+// match the parser.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace berth::tool {
 
-/// What a shell may offer for a value. A value can have words and be a file.
+/// The completions that a shell may offer for a value: words, files, or both.
 struct ValueDescription {
   std::vector<std::string> words;
   bool is_file = false;
@@ -19,7 +19,7 @@ struct OptionDescription {
   std::string type;                ///< "NAME"; empty for a flag
   std::string help;                ///< line breaks are spaces
   bool takes_value = false;
-  bool is_argument = false;  ///< given by position, also or only
+  bool is_argument = false;  ///< may be given, or must be given, by position
   ValueDescription value;
 };
 

@@ -55,7 +55,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// CLI11's own message, but what is accepted is added where it says only what is not.
+/// CLI11's own message, with the accepted values if CLI11 names only the rejected one.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const auto parsed = app.get_subcommands();
   const CLI::App& at = parsed.empty() ? app : *parsed.front();
@@ -115,7 +115,7 @@ void CommandOptions::argument(const char* name, std::string& value, const std::s
 
 void CommandOptions::number(const char* name, std::optional<std::uint64_t>& value,
                             const std::string& help) {
-  // CLI11 takes -1 for a large number.
+  // CLI11 accepts -1 as a large number.
   const auto reject = [](const std::string& text) {
     const bool is_number = text.find_first_not_of("0123456789") == std::string::npos;
     return is_number ? std::string() : "accepted: a whole number from 0 on";

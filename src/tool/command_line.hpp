@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, without the library that parses it: that takes long to compile, and each
-// subcommand would again.
+// The command line, without the library that parses it, which takes long to compile, once for each
+// subcommand.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@ class Option;
 
 namespace berth::tool {
 
-/// What a shell may offer for the values of options.
+/// The completions that a shell may offer for the values of options.
 using OptionValues = std::map<const CLI::Option*, ValueDescription>;
-/// Of the commands that run a program: where its words go.
+/// For commands that run a program: the destination of its words.
 using Programs = std::map<std::string, std::vector<std::string>*>;
 
-/// A subcommand while it says what it takes. What is named is filled in when it is parsed; what is
-/// not given keeps its value. In help text a line break is one.
+/// A subcommand that declares its options. Parsing fills in the named variables; variables without
+/// an option on the command line keep their value. A line break in help text is kept.
 class CommandOptions {
  public:
   CommandOptions(CLI::App& command, OptionValues& values, Programs& programs)
       : command_(command), values_(values), programs_(programs) {}
 
   void flag(const char* name, bool& value, const char* help);
-  /// `type` stands for the value in the help.
+  /// `type` represents the value in the help.
   void text(const char* name, std::string& value, const char* type, const std::string& help,
             const ValueDescription& offered = {});
   /// One of `accepted`.
@@ -55,7 +55,7 @@ class CommandOptions {
   /// May be given several times.
   void repeated(const char* name, std::vector<std::string>& values, const char* type,
                 const std::string& help);
-  /// All that follows `--`: a program and its arguments, which are not looked at.
+  /// Everything after `--`: a program and its arguments, which are not parsed.
   void program(const char* name, std::vector<std::string>& words, const std::string& help);
   /// At the end of the help, before the exit codes.
   void footer(const std::string& text, const char* exit_codes = kExitCodeHelp);
@@ -76,8 +76,8 @@ class CommandLine {
   /// A subcommand, which `run` runs.
   CommandOptions add(const char* name, const char* summary, std::function<ExitCode()> run);
 
-  /// Parses, and runs what was asked for: a subcommand, or the help.
-  /// Errors  UsageError. What the subcommand throws.
+  /// Parses, and runs a subcommand, or prints the help.
+  /// Errors  UsageError. Those of the subcommand.
   ExitCode parse_and_run(int argc, const char* const* argv);
 
   /// The help of a subcommand, or of the command itself if `name` is empty.
@@ -86,7 +86,7 @@ class CommandLine {
   [[nodiscard]] CommandLineDescription describe() const;
 
  private:
-  /// What follows `--`, if the command runs a program; `argc` then counts what is before.
+  /// The words after `--`, if the command runs a program; `argc` then counts the words before.
   std::vector<std::string> cut_off_program(int& argc, const char* const* argv) const;
 
   struct Command {

@@ -31,7 +31,7 @@ std::vector<std::string> names_of(const std::vector<OptionDescription>& options)
   return names;
 }
 
-/// What bash offers for a value: `compgen` completes one word.
+/// The completions of bash for a value: `compgen` completes one word.
 std::string bash_offer(const ValueDescription& value) {
   std::string offer;
   if (!value.words.empty()) offer += fmt::format(" -W '{}'", joined(value.words));
@@ -55,7 +55,7 @@ std::string bash_case(const CommandDescription& command) {
   return text + "      ;;\n";
 }
 
-/// An option or an argument, as zsh's _arguments takes it.
+/// An option or an argument in the form of zsh's _arguments.
 std::string zsh_value(const OptionDescription& option) {
   const std::string type = backslashed(option.type, ":'");
   const std::string words = joined(option.value.words);

@@ -12,7 +12,7 @@
 namespace berth::tool {
 namespace {
 
-/// A key with the value that it has where nothing sets it.
+/// A key with its default value.
 struct Row {
   ConfigurationEntry is;
   std::string by_default;

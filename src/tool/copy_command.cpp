@@ -24,7 +24,7 @@ namespace {
 struct CopyCommandOptions {
   CommonOptions common;
   std::vector<std::string> sizes = {"4KiB", "64KiB", "1MiB", "16MiB", "256MiB"};
-  std::vector<std::string> directions;  ///< empty: all that there are
+  std::vector<std::string> directions;  ///< empty: all available ones
   std::vector<std::string> kinds = {"pageable", "pinned"};
   int repeats = 5;
   bool check = false;
@@ -103,7 +103,7 @@ std::string check_text(const MeasuredCopy& copy) {
   return copy.bytes_different == 0 ? "right" : fmt::format("{} differ", copy.bytes_different);
 }
 
-/// Rates as a plot over sizes: a bar for each, against the highest.
+/// Rates as a plot over sizes: a bar for each, relative to the highest.
 std::string table_text(const std::vector<MeasuredCopy>& copies) {
   double most = 0;
   for (const MeasuredCopy& copy : copies) most = std::max(most, copy.bytes_per_second());

@@ -23,11 +23,11 @@ namespace {
 
 struct DemoOptions {
   CommonOptions common;
-  std::string trace;  ///< empty: one that comes with berth
+  std::string trace;  ///< empty: the one that is installed with berth
   std::string host_memory;
 };
 
-/// What the demo found out, to be told as text while it goes on, or as JSON at the end.
+/// The results of the demo, which are printed as text during the run, or as JSON at the end.
 class Demo {
  public:
   explicit Demo(const DemoOptions& options)
@@ -69,7 +69,7 @@ class Demo {
       tell("\nReplay\nskipped: no trace comes with this installation; name one with --trace\n");
       return;
     }
-    // One device's worth: what the trace's other devices did shows nothing new.
+    // The plan of one device; the trace's other devices show nothing new.
     const ReplayPlan plan = plan_replay(read_trace(*example, trace_options_)).front();
     ReplayResult result;
     {
@@ -124,7 +124,8 @@ class Demo {
 };
 
 ExitCode run_demo(const DemoOptions& options) {
-  // Work that is done as late as may be shows overlap, and every byte that is changed too early.
+  // The latest possible execution of work shows overlap, and reveals every byte that is changed too
+  // early.
   setenv("BERTH_SIM", "devices=2,memory=80GiB,progress=manual", 0);
   return Demo(options).run();
 }

@@ -26,14 +26,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kUnderTitle = 10;  ///< where the second column begins
+constexpr std::size_t kUnderTitle = 10;  ///< start of the second column
 
 struct DevicesOptions : CommonOptions {
   bool explain = false;
   std::string topology;  ///< "TYPE:NAME"; empty: none
 };
 
-/// Beside each other, because a newer toolkit may want a newer driver.
+/// Side by side, because a newer toolkit may require a newer driver.
 std::string versions_text(const Runtime& runtime) {
   const auto version = [](int number) {
     return fmt::format("CUDA {}.{}", number / 1000, number % 1000 / 10);
@@ -54,7 +54,7 @@ Json driver_json(const DriverInfo& driver) {
           {"version", driver.usable ? Json(driver.version) : Json(nullptr)}};
 }
 
-/// A Runtime in which the devices of a topology stand for those of the plug-in.
+/// A Runtime with the devices of a topology instead of those of the plug-in.
 std::unique_ptr<Runtime> make_runtime_of_topology(const DevicesOptions& options) {
   const auto colon = options.topology.find(':');
   const std::string type = options.topology.substr(0, colon);
@@ -98,7 +98,7 @@ ExitCode list_devices(const DevicesOptions& options) {
   return ExitCode::ok;
 }
 
-/// The devices, each with its instances behind it, as explain() lists them.
+/// The devices, each followed by its instances, as explain() lists them.
 std::vector<const DeviceInfo*> all_of(const DeviceRegistry& devices) {
   std::vector<const DeviceInfo*> all;
   for (const DeviceInfo& device : devices.physical_devices()) {

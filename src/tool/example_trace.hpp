@@ -6,9 +6,9 @@
 
 namespace berth::tool {
 
-/// A recorded training run that comes with berth: `share/berth/traces/gpt2-train.csv.gz` or
+/// A recorded training run that is installed with berth: `share/berth/traces/gpt2-train.csv.gz` or
 /// `bench/traces/gpt2-train.csv.gz` in the folder of this executable or the nearest one above it,
-/// which finds both an installation and a source tree; nullopt where there is none.
+/// which covers installations and source trees; nullopt if there is none.
 std::optional<std::string> find_example_trace();
 
 }  // namespace berth::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the command ends, and the failures that decide it. What is thrown otherwise is a failed
-// operation.
+// The exit codes of the command, and the failures that determine them. Any other exception is a
+// failed operation.
 #pragma once
 
 #include <stdexcept>
@@ -11,7 +11,7 @@ enum class ExitCode : int {
   ok = 0,
   failed = 1,     ///< an operation failed, or a check found something
   usage = 2,      ///< an option, an argument or an environment variable is not accepted
-  no_device = 3,  ///< no usable driver, or not the device that was asked for
+  no_device = 3,  ///< no usable driver, or no such device
 };
 
 inline constexpr const char* kExitCodeHelp =

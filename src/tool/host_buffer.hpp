@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory of a size that the command line asks for.
+// Host memory of a size from the command line.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 
 namespace berth::tool {
 
-/// Indented, with a newline at the end. Bytes that are no UTF-8, as a file name may hold, are
+/// Indented, with a newline at the end. Bytes that are not UTF-8, for example in a file name, are
 /// replaced.
 inline std::string json_text(const nlohmann::ordered_json& value) {
   return value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

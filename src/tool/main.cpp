@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command `berth`: runs what the command line asks for, and turns failures into one line and an
-// exit code.
+// The command `berth`: runs a subcommand, and converts failures to one line and an exit code.
 #include <exception>
 #include <new>
 

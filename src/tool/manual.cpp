@@ -27,7 +27,7 @@ The simulated driver, as key=value,..., such as devices=2,memory=80GiB.
 The devices that the driver shows, in this order.
 )";
 
-/// Text as troff prints it: no escapes, no requests, and minus signs that can be copied.
+/// Quotes text for troff, so that it has no escapes or requests, and its minus signs can be copied.
 std::string troff(std::string_view text) {
   std::string result;
   bool at_line_start = true;

@@ -42,7 +42,7 @@ class CopyMeasurement {
                     ? host()
                     : on(what.direction == CopyDirection::peer ? devices.peer : devices.device)) {
     for (const Device device : {devices.device, devices.peer})
-      runtime.default_stream(device).sync();  // in whose order the ends were allocated
+      runtime.default_stream(device).sync();  // which orders the allocation of the ends
   }
 
   double seconds(int repeats) {
@@ -52,7 +52,7 @@ class CopyMeasurement {
     return best;
   }
 
-  /// Sends a pattern through, over a target that has none of it.
+  /// Copies a pattern to a target that has a different content.
   std::uint64_t bytes_different() {
     HostBuffer sent(what_.bytes);
     HostBuffer received(what_.bytes);

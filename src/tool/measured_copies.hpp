@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that are timed one by one, and compared byte for byte where that is asked for.
+// Copies that are timed one by one, and compared byte for byte on request.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ bool is_of_host(CopyDirection direction);
 
 struct CopyCase {
   CopyDirection direction = CopyDirection::in;
-  bool pinned = false;  ///< the host's end; without effect where there is none
+  bool pinned = false;  ///< the host's end; no effect if there is none
   std::size_t bytes = 0;
 };
 
 struct CopyDevices {
   Device device;
-  Device peer;  ///< where copies go that leave the device for another; the same where there is none
+  Device peer;  ///< the target of copies to another device; the device itself if there is none
 };
 
 struct MeasuredCopy {
@@ -42,8 +42,8 @@ struct MeasuredCopy {
   }
 };
 
-/// `repeats` copies, 1 or more, after one that is not timed: it pins what is needed.
-/// Errors  Whatever Runtime's parts throw.
+/// `repeats` copies, 1 or more, after an untimed copy that pins the memory.
+/// Errors  Those of Runtime's parts.
 MeasuredCopy measure_copy(Runtime& runtime, const CopyDevices& devices, const CopyCase& what,
                           int repeats, bool check);
 

@@ -17,7 +17,7 @@ namespace berth::tool {
 
 namespace {
 
-/// Nobody can be told that standard error cannot be written: the exit code has to do.
+/// A failure to write to standard error cannot be reported; only the exit code remains.
 void print_line_on_stderr(std::string_view kind, std::string_view message) {
   const std::string line = fmt::format("berth: {}: {}\n", kind, printable(message));
   static_cast<void>(std::fwrite(line.data(), 1, line.size(), stderr));

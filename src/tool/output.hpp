@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command says: results on standard output, everything else on standard error.
+// The output of the command: results on standard output, all other text on standard error.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace berth::tool {
 
-/// Thrown by print() once nobody reads standard output any more (`berth devices | true`): the
-/// command stops and is content. Needs SIGPIPE ignored.
+/// Thrown by print() when the reader of standard output has closed it (`berth devices | true`): the
+/// command stops without an error. Requires that SIGPIPE is ignored.
 struct OutputClosed {};
 
 /// Writes to standard output, at once.
-/// Errors  OutputClosed. std::runtime_error: cannot be written otherwise, such as a full disk.
+/// Errors  OutputClosed. std::runtime_error: another failure, such as a full disk.
 void print(std::string_view text);
 
-/// One line on standard error, whatever bytes the message has. If standard error cannot be written,
-/// nothing happens.
+/// Writes one line to standard error, whatever bytes the message has. A failure to write is
+/// ignored.
 void print_warning(std::string_view message);
 void print_error(std::string_view message);
 
-/// A sink that prints what a Runtime reports, each message once, however many Runtimes repeat it.
+/// A sink that prints the reports of Runtimes, each message once, however many Runtimes repeat it.
 ReportSink report_to_stderr();
 
 }  // namespace berth::tool

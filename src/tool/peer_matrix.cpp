@@ -10,7 +10,7 @@
 namespace berth::tool {
 namespace {
 
-/// As many columns as 80 characters have room for.
+/// The number of columns that fit in 80 characters.
 constexpr int kColumns = 8;
 
 constexpr const char* kLegend =

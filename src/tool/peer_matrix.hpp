@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which visible device reaches the memory of which, and by what, as a table.
+// A table of the access between visible devices, and of their links.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace berth::tool {
 
-/// At most 80 columns: several tables below each other where there are many devices, and a legend.
-/// Empty where fewer than two devices are visible.
+/// At most 80 columns: several tables below each other if there are many devices, and a legend.
+/// Empty if fewer than two devices are visible.
 std::string peer_matrix(const DeviceRegistry& devices);
 
 }  // namespace berth::tool

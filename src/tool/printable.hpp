@@ -6,8 +6,8 @@
 
 namespace berth::tool {
 
-/// The text as one line that a terminal shows and does not obey: control characters as \xNN, and at
-/// most some 1,500 bytes, the middle cut out. What the command quotes may come from anywhere.
+/// The text as one line that is safe for a terminal: control characters as \xNN, and at most about
+/// 1,500 bytes, without the middle. The command quotes text from any source.
 std::string printable(std::string_view text);
 
 /// An argument in an error: the same in quotation marks, at most 60 bytes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line on standard error that shows how far a long piece of work is.
+// One line on standard error that shows the progress of a long operation.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@ namespace berth::tool {
 std::string progress_line(const std::string& label, std::size_t done, std::size_t total,
                           std::size_t width);
 
-/// Silent unless standard error is a terminal, and until `patience` is over: short work needs no
-/// bar. The line is gone when the bar is.
+/// Silent unless standard error is a terminal, and until `patience` is over, because short work
+/// needs no bar. The destructor removes the line.
 class ProgressBar {
  public:
   ProgressBar(std::string label, std::size_t total,

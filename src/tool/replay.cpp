@@ -13,11 +13,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
 
-/// Operations between two looks at the clock and two reports of progress.
+/// Operations between two readings of the clock and two reports of progress.
 constexpr std::size_t kBatchOperations = 4096;
 
-/// Costs nothing, but the compiler does not know: every argument is taken for used, and the result
-/// for anything.
+/// Costs nothing, but is opaque to the compiler: every argument counts as used, and the result is
+/// unknown.
 struct NoAllocator {
   void* allocate_raw(std::size_t bytes, StreamRef stream) {
     void* data = this;
@@ -27,7 +27,7 @@ struct NoAllocator {
   void deallocate(void* data) { asm volatile("" : : "r"(data) : "memory"); }
 };
 
-/// The loop that is timed. `on_refused` gets the index of a request that was out of memory.
+/// The timed loop. `on_refused` receives the index of a request that was out of memory.
 template <class Memory, class OnRefused>
 void run_operations(std::span<const ReplayOperation> operations,
                     const std::vector<StreamRef>& streams, std::vector<void*>& blocks,
@@ -72,7 +72,7 @@ Replayer::~Replayer() {
   try {
     for (void* block : blocks_) memory_.deallocate(block);
   } catch (const Error&) {
-    // A check has failed before, or this could not: that is what the caller gets to know.
+    // An earlier check has failed, or the free failed; the caller receives the earlier exception.
   }
 }
 

@@ -18,9 +18,9 @@
 
 namespace berth::tool {
 
-/// Steps through a plan. The program's default stream is the device's legacy default stream, its
-/// other streams are pool streams, leased as long as the Replayer lives. Nothing is launched on
-/// them: they never have work pending.
+/// Steps through a plan. The program's default stream is the device's legacy default stream; its
+/// other streams are pooled streams, leased as long as the Replayer exists. No work is launched on
+/// them, so they are always idle.
 ///
 /// The Runtime and the plan must outlive it. One thread.
 class Replayer {
@@ -28,7 +28,7 @@ class Replayer {
   /// `validate` checks every operation (CheckedAllocator).
   /// Errors  InvalidArgument: no such device.
   Replayer(Runtime& runtime, Device device, const ReplayPlan& plan, bool validate);
-  /// Frees what is still live.
+  /// Frees the live blocks.
   ~Replayer();
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
@@ -36,21 +36,21 @@ class Replayer {
   /// Called every few thousand operations with the next operation of the pass.
   using OnProgress = std::function<void(std::size_t operation)>;
 
-  /// Carries out the plan up to, not including, `operation`. Requests that the allocator refuses as
-  /// out of memory are noted in refused(); their frees do nothing. `on_progress` may be empty.
+  /// Executes the plan up to `operation`, exclusive. refused() has the requests that the allocator
+  /// refuses as out of memory; their frees have no effect. `on_progress` may be empty.
   /// Errors  CheckFailure, DriverError.
   void run_to(std::size_t operation, const OnProgress& on_progress = nullptr);
-  /// Frees every block that the plan leaves live, and goes back to the plan's start.
+  /// Frees every block that the plan leaves live, and returns to the plan's start.
   /// Errors  CheckFailure: the allocator holds a block that should be free ("leak").
   void finish_pass();
 
   /// Operations of this pass whose requests were refused.
   [[nodiscard]] const std::vector<std::size_t>& refused() const { return refused_; }
-  /// Time spent in run_to() during this pass, progress reports left out.
+  /// Time spent in run_to() during this pass, without progress reports.
   [[nodiscard]] std::chrono::nanoseconds elapsed() const { return elapsed_; }
 
-  /// What the replaying loop itself costs for the whole plan: the same loop over the same
-  /// operations, with an allocator that does nothing. The least of three runs. Only between passes.
+  /// The cost of the replaying loop itself for the whole plan: the same loop over the same
+  /// operations, with an allocator without effect. The minimum of three runs. Only between passes.
   [[nodiscard]] std::chrono::nanoseconds measure_loop();
 
  private:
@@ -70,7 +70,7 @@ class Replayer {
 struct ReplayOptions {
   int passes = 4;         ///< 1 or more
   bool validate = false;  ///< check after every operation; no time is measured then
-  /// Gets how many operations of all passes are done. May be empty.
+  /// Receives the number of operations done, of all passes. May be empty.
   Replayer::OnProgress on_progress = nullptr;
 };
 
@@ -82,17 +82,17 @@ struct ReplayResult {
   int passes = 0;
   std::size_t operations = 0;                 ///< allocations and frees of one pass, as recorded
   std::size_t allocations = 0;                ///< of them, those that allocate
-  std::uint64_t bytes_live_peak = 0;          ///< as asked for, counted by the replay itself
+  std::uint64_t bytes_live_peak = 0;          ///< as requested, counted by the replay itself
   std::uint64_t bytes_reserved_peak = 0;      ///< obtained from the driver, in all passes
   std::vector<DriverCallCount> driver_calls;  ///< of the first pass
-  /// Of the last pass, in which nothing should be new any more; nullopt where it was the first.
+  /// Of the last pass, which should be in steady state; nullopt if it was the first.
   std::optional<std::vector<DriverCallCount>> driver_calls_steady;
-  /// Of the fastest pass but the first, the loop's own cost deducted; nullopt where not measured.
+  /// Of the fastest pass except the first, less the loop's own cost; nullopt if not measured.
   std::optional<double> ns_per_operation;
   std::uint64_t out_of_memory = 0;  ///< requests refused, in all passes
   std::uint64_t page_remaps = 0;    ///< in all passes
 
-  /// Peak reserved / peak live - 1; nullopt where nothing was live.
+  /// Peak reserved / peak live - 1; nullopt if no bytes were live.
   [[nodiscard]] std::optional<double> waste() const;
 };
 

@@ -32,7 +32,7 @@ struct ReplayCommandOptions {
   std::string device = "cuda";
 };
 
-/// What a result is replayed with.
+/// The settings of a replay.
 struct ReplaySetup {
   TraceOptions trace;
   RuntimeOptions runtime;
@@ -69,8 +69,9 @@ std::string describe_failure(const std::exception& error) {
   return no_memory ? "the host has no memory left for this" : error.what();
 }
 
-/// Replays all traces, whatever happens to some; returns what `on_result` and `on_failure` got in
-/// between as an exit code. Errors about a file name it; those of a replay do not.
+/// Replays all traces, even if some fail. Passes the results to `on_result` and the failures to
+/// `on_failure`, and returns the exit code. Errors of a file name the file; errors of a replay do
+/// not.
 template <class OnResult, class OnFailure>
 ExitCode replay_all(const ReplayCommandOptions& options, const ReplaySetup& setup,
                     const OnResult& on_result, const OnFailure& on_failure) {
@@ -127,7 +128,7 @@ ExitCode replay_to_text(const ReplayCommandOptions& options, const ReplaySetup& 
 ExitCode replay_traces(const ReplayCommandOptions& options) {
   const ReplaySetup setup = check_options(options);
   {
-    // A missing driver or device is told once, and not for each trace.
+    // A missing driver or device is reported once, not for each trace.
     const auto runtime = make_runtime(options.common, setup.runtime);
     const Device device = require_device(*runtime, setup.device);
     if (!options.common.json)

@@ -13,7 +13,7 @@
 namespace berth::tool {
 namespace {
 
-// Trees and sorted arrays: a file could choose ids that collide in a hash table.
+// Trees and sorted arrays, because a file could choose ids that collide in a hash table.
 using IdSet = std::vector<std::int64_t>;  ///< sorted
 
 /// Builds the plan of one device.

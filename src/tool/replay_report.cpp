@@ -19,14 +19,15 @@ nlohmann::ordered_json calls_json(const std::vector<DriverCallCount>& calls) {
   return object;
 }
 
-/// A toy program on one segment would waste 110978 %, which says nothing: JSON has the number.
+/// A toy program on one segment would waste 110978 %, which is meaningless: only JSON has the
+/// number.
 std::string percent(double fraction) {
   constexpr double shown_max = 9.99;
   if (fraction > shown_max) return ">999%";
   return fmt::format("{:.1f}%", fraction * 100);
 }
 
-/// A trace of several devices gives several rows.
+/// A trace of several devices has several rows.
 std::string row_name(const ReplayResult& result) {
   std::string name = short_trace_name(result.trace);
   if (result.trace_device != 0) name += fmt::format("@{}", result.trace_device);

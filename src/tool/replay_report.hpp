@@ -13,7 +13,7 @@
 
 namespace berth::tool {
 
-/// The file's name without folder and format: what a row calls the trace.
+/// The name of the trace in a row: the file's name without folder and format.
 std::string short_trace_name(const std::string& path);
 
 class ReplayTable {
@@ -28,10 +28,10 @@ class ReplayTable {
   Table table_;
 };
 
-/// A line that counts the requests refused as out of memory; empty where there are none.
+/// A line with the number of requests refused as out of memory; empty if there are none.
 std::string describe_refusals(const ReplayResult& result);
 
-/// What all results have in common, in a few lines: waste, steady state, refused requests.
+/// A summary of all results in a few lines: waste, steady state, refused requests.
 std::string summarize(const std::vector<ReplayResult>& results);
 
 nlohmann::ordered_json to_json(const ReplayResult& result);

@@ -20,7 +20,7 @@ std::string driver_from_environment() {
   return driver == nullptr ? "" : driver;
 }
 
-/// Why `auto` passed over CUDA.
+/// The reason why `auto` did not select CUDA.
 std::string reason_against_cuda() {
   RuntimeOptions options;
   options.driver = "cuda";
@@ -30,7 +30,7 @@ std::string reason_against_cuda() {
   return "no CUDA device" + (problem.empty() ? "" : ": " + problem);
 }
 
-/// On which driver `runtime` runs, and why where that may surprise.
+/// The driver of `runtime`, with the reason if it may be unexpected.
 std::string describe_driver(const Runtime& runtime, const CommonOptions& options) {
   const DriverInfo driver = runtime.driver();
   if (!driver.usable) return fmt::format("driver: none ({})", driver.problem);
@@ -78,7 +78,7 @@ TraceOptions parse_trace_options(const std::string& host_memory) {
 RuntimeOptions options_from_environment() {
   try {
     RuntimeOptions options = configure_from_environment({});
-    options.read_environment = false;  // what the command line says goes on top
+    options.read_environment = false;  // the command line overrides it
     return options;
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());

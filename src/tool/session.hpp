@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands share: options, and how a Runtime is made for them.
+// The common part of the subcommands: options, and the creation of a Runtime.
 #pragma once
 
 #include <memory>
@@ -14,30 +14,30 @@
 
 namespace berth::tool {
 
-/// How much host memory the reading of a trace may take.
+/// The limit of host memory for reading a trace.
 void add_trace_options(CommandOptions& command, std::string& host_memory);
 /// Errors  UsageError.
 TraceOptions parse_trace_options(const std::string& host_memory);
 
 struct CommonOptions {
-  std::string driver;  ///< empty: BERTH_CONF, BERTH_DRIVER, and `auto` where neither names one
+  std::string driver;  ///< empty: BERTH_CONF, BERTH_DRIVER, or `auto` if neither names one
   bool json = false;
 };
 
 void add_common_options(CommandOptions& command, CommonOptions& options);
 
-/// What BERTH_CONF says, for a subcommand to put its own options over: the command line goes before
-/// the environment.
+/// The options of BERTH_CONF, which a subcommand overrides with its own: the command line takes
+/// precedence over the environment.
 /// Errors  UsageError: it is malformed.
 RuntimeOptions options_from_environment();
 
-/// The Runtime that the options ask for, over what `runtime` says.
+/// Creates a Runtime with the options, which override `runtime`.
 /// Errors  UsageError: no such driver, or an environment variable that is malformed.
 ///         NoDeviceError: --driver names a driver that cannot be used.
 std::unique_ptr<Runtime> make_runtime(const CommonOptions& options,
                                       RuntimeOptions runtime = options_from_environment());
 
-/// On which driver `runtime` runs, and why if that may surprise: lines of at most 80 columns.
+/// The driver of `runtime`, with the reason if it may be unexpected: lines of at most 80 columns.
 std::string driver_text(const Runtime& runtime, const CommonOptions& options);
 
 /// "cuda" or "cuda:N" from the command line.
@@ -48,7 +48,7 @@ Device parse_cuda_device(const std::string& text);
 /// Errors  NoDeviceError: no usable driver, or no such device.
 Device require_device(const Runtime& runtime, Device device);
 
-/// Errors  UsageError that names the option, where `parse` does not accept the text.
+/// Errors  UsageError that names the option, if `parse` does not accept the text.
 template <class Parse>
 auto parse_option(std::string_view option, const std::string& text, const Parse& parse) {
   try {

@@ -45,7 +45,7 @@ struct SimOptions {
   std::vector<std::string> program;
 };
 
-/// A folder for the findings of one command, which ends with it.
+/// A folder for the findings of one command, which removes it at its end.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -72,7 +72,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// `first` before what the variable has.
+/// `first`, followed by the value of the variable.
 std::string in_front(const std::string& first, const char* name) {
   const std::string rest = variable(name);
   return rest.empty() ? first : first + ":" + rest;
@@ -117,7 +117,7 @@ std::string command_again(const SimOptions& options) {
 
 class SimCommand {
  public:
-  /// Errors  UsageError: what the user asks for is a mistake. Nothing has been run then.
+  /// Errors  UsageError: invalid options. No program has been run then.
   explicit SimCommand(const SimOptions& options)
       : options_(options), libraries_(options.libraries), settings_(settings_of(options)) {
     if (options.seed && options.seeds != 0)
@@ -161,7 +161,7 @@ class SimCommand {
     static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
   }
 
-  /// Why the program was not started; empty if it was.
+  /// The reason why the program was not started; empty if it was.
   std::string run_all() {
     if (options_.seeds == 0) return run_once(options_.seed).failure;
     for (int seed = 1; seed <= options_.seeds; ++seed) {

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// `text` without what differs from run to run: addresses, handles, and the numbers of calls.
+/// `text` without the parts that differ between runs: addresses, handles, and the numbers of calls.
 std::string without_numbers(const std::string& text) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
@@ -33,7 +33,7 @@ std::string without_numbers(const std::string& text) {
 
 std::string key_of(const SimUse& use) {
   std::string key = fmt::format("{} {}", use.call, use.does);
-  // Without a call site, the size tells uses apart.
+  // Without a call site, the size distinguishes uses.
   if (use.frames.empty()) key += fmt::format(" {}", use.bytes);
   for (const std::string& line : call_site_lines(use)) key += "\n" + line;
   return key;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a run leave in the file that BERTH_SIM_FINDINGS names, and the findings of
-// several runs, each mistake once.
+// Reads the file that BERTH_SIM_FINDINGS names, which the processes of a run write, and collects
+// the findings of several runs, each mistake once.
 #pragma once
 
 #include <cstddef>
@@ -40,19 +40,19 @@ struct SimFinding {
 
 class SimFindings {
  public:
-  /// Adds what a run has left in `path`, if the file is there.
+  /// Adds the findings of a run in `path`, if the file exists.
   void read(const std::string& path);
 
   /// In the order in which they were first read.
   [[nodiscard]] const std::vector<SimFinding>& all() const { return findings_; }
-  /// Fills in files and lines of native code, where its debug information has them and `addr2line`
-  /// of GNU binutils is there to read it.
+  /// Fills in files and lines of native code, if its debug information has them and `addr2line` of
+  /// GNU binutils is installed.
   void find_source_lines();
   /// Processes that have called the simulator.
   [[nodiscard]] std::size_t processes() const { return processes_; }
-  /// Processes that had more findings than they kept.
+  /// Processes that had more findings than they recorded.
   [[nodiscard]] std::size_t cut_short() const { return cut_short_; }
-  /// The file of a program or library that has NVIDIA's runtime in it; empty: none.
+  /// The file of a program or library that contains NVIDIA's runtime; empty: none.
   [[nodiscard]] const std::string& nvidia_runtime() const { return nvidia_runtime_; }
   /// Lines that a process did not finish.
   [[nodiscard]] std::size_t unfinished() const { return unfinished_; }
@@ -69,8 +69,8 @@ class SimFindings {
   std::string nvidia_runtime_;
 };
 
-/// Where the use was made, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2".
-/// Frames of Python alone, where there are some.
+/// The call site of the use, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2". Only
+/// frames of Python, if there are any.
 std::vector<std::string> call_site_lines(const SimUse& use);
 
 }  // namespace berth::tool

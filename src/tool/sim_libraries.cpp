@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr const char* kCuda = "libcuda.so.1";
 constexpr const char* kNvml = "libnvidia-ml.so.1";
 
-/// Beside the library folder of the installation, or in the build folder.
+/// Next to the library folder of the installation, or in the build folder.
 std::vector<fs::path> folders_to_try() {
   std::error_code error;
   const fs::path command = fs::read_symlink("/proc/self/exe", error).parent_path();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, on which programs run that know nothing of
-// berth.
+// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, which run programs that do not know berth.
 #pragma once
 
 #include <string>
@@ -10,7 +9,8 @@ namespace berth::tool {
 
 class SimLibraries {
  public:
-  /// Those in `folder`; if that is empty, those that were installed or built with this command.
+  /// The look-alikes in `folder`; if it is empty, those that were installed or built with this
+  /// command.
   /// Errors  UsageError: `folder` has none. std::runtime_error: none were installed.
   explicit SimLibraries(const std::string& folder);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `berth sim` says at the end, as text and as JSON.
+// The report of `berth sim` at the end, as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct SimRun {
 };
 
 struct SimReport {
-  /// A finding that is not ignored, with what the list of its seeds is good for.
+  /// The findings that are not ignored.
   [[nodiscard]] std::vector<const SimFinding*> reported() const;
-  /// The exit code of the first run that failed; else 1 if something is reported.
+  /// The exit code of the first run that failed; otherwise 1 if a finding is reported.
   [[nodiscard]] int exit_code() const;
   /// Lines for standard error.
   [[nodiscard]] std::string text() const;
@@ -33,7 +33,7 @@ struct SimReport {
   SimFindings findings;
   std::vector<Suppression> suppressions;
   std::vector<const Suppression*> ignored_by;  ///< of each finding; null: it is reported
-  std::string configuration;                   ///< BERTH_SIM, but for the seed
+  std::string configuration;                   ///< BERTH_SIM without the seed
   /// The command line up to the seed, and after it.
   std::string again_before;
   std::string again_after;
@@ -46,7 +46,7 @@ struct SimReport {
   [[nodiscard]] std::string notes() const;
 };
 
-/// `words` as a shell takes them, with a blank between two.
+/// `words` quoted for a shell, separated by blanks.
 std::string shell_words(const std::vector<std::string>& words);
 
 }  // namespace berth::tool

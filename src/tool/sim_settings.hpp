@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of BERTH_SIM for a program: what the environment has, with the options over it.
+// The text of BERTH_SIM for a program: the value of the environment, overridden by the options.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ class SimSettings {
   /// `text` as in BERTH_SIM.
   explicit SimSettings(std::string_view text);
 
-  /// Instead of what the key has, if it is there.
-  /// Errors  UsageError that names `option`: a comma, which the text cannot hold.
+  /// Sets a key, and replaces its value if it exists.
+  /// Errors  UsageError that names `option`: a comma, which the text cannot contain.
   void set(const std::string& key, const std::string& value, std::string_view option);
-  /// If nothing else has set the key.
+  /// Sets a key unless it is already set.
   void set_default(const std::string& key, const std::string& value);
   /// "key=value".
   /// Errors  UsageError that names `option`: no such form.
@@ -26,7 +26,7 @@ class SimSettings {
   [[nodiscard]] std::string text() const;
 
  private:
-  /// An entry that is no pair keeps its text, for the simulator to reject.
+  /// An entry that is not a pair keeps its text, so that the simulator rejects it.
   struct Entry {
     std::string key;
     std::string text;

@@ -31,7 +31,7 @@ ExitCode print_statistics(const Runtime& runtime, const StatsOptions& options) {
   return ExitCode::ok;
 }
 
-/// The statistics while the trace's blocks are live: its peak, or its end.
+/// The statistics while the trace's blocks are live: at its peak, or at its end.
 ExitCode print_statistics_of_trace(Runtime& runtime, const StatsOptions& options) {
   const Device device = require_device(runtime, parse_cuda_device(options.device));
   const TraceOptions trace_options = parse_trace_options(options.host_memory);

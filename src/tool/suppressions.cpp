@@ -39,7 +39,8 @@ std::vector<Suppression> read_suppressions(const std::string& file) {
   return all;
 }
 
-// Each piece between stars is taken where it first appears: a later place leaves less for the rest.
+// Each piece between stars matches at its first occurrence, because a later one leaves less text
+// for the rest.
 bool has_match(std::string_view text, std::string_view pattern) {
   for (;;) {
     const auto star = pattern.find('*');

@@ -4,8 +4,8 @@
 //   # a line of its own is a comment
 //   race: *in warm_up*   # the first batch is thrown away
 //
-// A pattern is looked for in the line of a finding and in each line of its call sites; * stands for
-// any text.
+// A pattern is searched in the line of a finding and in each line of its call sites; * matches any
+// text.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ struct Suppression {
 };
 
 /// Empty without a `file`.
-/// Errors  UsageError: it cannot be read, or a line of it has no reason.
+/// Errors  UsageError: the file cannot be read, or a line has no reason.
 std::vector<Suppression> read_suppressions(const std::string& file);
 
 /// The first that matches; null if none does.
 Suppression* find_suppression(std::vector<Suppression>& suppressions, const SimFinding& finding);
 
-/// Whether `text` has a part that `pattern` describes.
+/// Whether a part of `text` matches `pattern`.
 bool has_match(std::string_view text, std::string_view pattern);
 
 }  // namespace berth::tool

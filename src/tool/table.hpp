@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of text in aligned columns. Widths are given, not found, so that a row can be printed as
-// soon as it is known; a cell that is wider pushes its row to the right and loses nothing.
+// Rows of text in aligned columns. Widths are fixed in advance, so that a row can be printed as
+// soon as it is known. A wider cell is printed in full, and moves the rest of its row to the right.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace berth::tool {
 struct Column {
   std::string title;
   std::size_t width;
-  bool right = false;  ///< numbers stand at the right
+  bool right = false;  ///< right-aligned, for numbers
 };
 
 class Table {
@@ -20,7 +20,7 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   [[nodiscard]] std::string header() const;
-  /// As many cells as columns. Ends in a newline, has no blanks before it.
+  /// As many cells as columns. Ends in a newline, without blanks before it.
   [[nodiscard]] std::string row(const std::vector<std::string>& cells) const;
 
  private:

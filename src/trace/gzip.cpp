@@ -40,7 +40,7 @@ class Inflater {
   z_stream stream_{};
 };
 
-/// Gives `take` the decompressed content, piece by piece.
+/// Passes the decompressed content to `take`, piece by piece.
 template <class Take>
 void inflate_all(const std::string& name, std::string_view content, const Take& take) {
   Inflater inflater;
@@ -65,7 +65,7 @@ void inflate_all(const std::string& name, std::string_view content, const Take& 
     } else if (result == Z_MEM_ERROR) {
       throw std::bad_alloc();
     } else if (result == Z_BUF_ERROR) {
-      // All input is used, and the end has not come.
+      // The input ended before the end of the gzip stream.
       reject_trace(name, "gzip data that is cut off; accepted: a complete file");
     } else if (result != Z_OK) {
       reject_trace(name, format_text("damaged gzip data ({}); accepted: an undamaged file",

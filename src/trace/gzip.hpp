@@ -8,14 +8,14 @@
 
 namespace berth {
 
-/// Whether the content says of itself that it is gzip.
+/// Whether the content begins with the signature of gzip.
 bool is_gzip(std::string_view content);
 
-/// The decompressed content, of all members if there are several. Decompresses twice, first only to
-/// measure: the content then never exists in two arrays at once, and nothing is kept of one that is
-/// too large.
-/// Errors  InvalidArgument that names `name`: not gzip, damaged, cut off, followed by something
-///         else, or more than `bytes_max`.
+/// The decompressed content, of all members if there are several. Decompresses twice, the first
+/// time only to measure, so that the content never exists in two arrays at once, and content that
+/// is too large is never stored.
+/// Errors  InvalidArgument that names `name`: not gzip, damaged, truncated, followed by other data,
+///         or more than `bytes_max`.
 std::string gunzip(const std::string& name, std::string_view content, std::size_t bytes_max);
 
 }  // namespace berth

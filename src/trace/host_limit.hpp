@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much host memory the reading of one trace may take.
+// The limit of host memory for reading one trace.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace berth {
 
 inline constexpr std::uint64_t kTraceHostBytesMax = TraceOptions().host_bytes_max;
 
-/// "reading needs more than 4.00 GiB of host memory ...", for errors that have named the place.
+/// "reading needs more than 4.00 GiB of host memory ...", for errors that already name the place.
 std::string describe_host_limit(std::uint64_t bytes_max);
 /// The same for content that exceeds the limit by itself.
 std::string describe_large_content(std::uint64_t bytes_max);
 
-/// What `vector` holds at the most while one element is appended: an array that is full is copied
-/// into one of twice its size.
+/// The maximum memory of `vector` while one element is appended: a full array is copied into one of
+/// twice its size.
 template <class T>
 std::uint64_t bytes_to_push(const std::vector<T>& vector) {
   const bool grows = vector.size() == vector.capacity();

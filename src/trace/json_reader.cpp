@@ -16,8 +16,8 @@
 namespace berth {
 namespace {
 
-/// Hears the parser's events, and keeps open containers as a stack of values with the places where
-/// each container begins. Every event returns whether to go on: always, for errors throw.
+/// Receives the parser's events, and keeps open containers as a stack of values with the position
+/// at which each container begins. Every event returns true, to continue, because errors throw.
 class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonListener(const std::string& name, PlainData& data, const PlainLimits& limits)
@@ -66,7 +66,8 @@ class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
     return push(data_.own_text(text));
   }
 
-  /// For `bytes` more of text, or to append what is on the stack to a container.
+  /// Requires memory for `bytes` more of text, or for appending the values on the stack to a
+  /// container.
   void require_room(std::uint64_t bytes) const {
     if (bytes + data_.bytes_to_append(stack_.size()) + bytes_to_push(stack_) > limits_.host_bytes)
       reject_trace(name_, format_text("value {} of JSON: {}", values_,
@@ -93,12 +94,12 @@ class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
   const std::string& name_;
   PlainData& data_;
   const PlainLimits& limits_;
-  std::size_t values_ = 0;  ///< ever pushed
+  std::size_t values_ = 0;  ///< pushed so far
   std::vector<PlainValue> stack_;
   std::vector<std::size_t> begins_;  ///< of the open containers, in stack_
 };
 
-/// The parser keeps a text or a number twice while it reads it, in arrays that double.
+/// The parser keeps a text or a number twice while it reads, in arrays that double.
 constexpr std::size_t kTokenBytesMax = std::size_t{1} << 20;
 
 constexpr std::string_view kSeparators = "\" ,:[]{}\t\r\n";

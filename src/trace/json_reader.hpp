@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as plain data, without a tree in between.
+// Reads JSON as plain data, without an intermediate tree.
 #pragma once
 
 #include <string>

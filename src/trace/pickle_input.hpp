@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a pickle, taken from front to back, and the errors that point into them.
+// The bytes of a pickle, read from front to back, and errors with their position.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace berth {
 
-/// Every function that takes throws where the pickle is cut off, or has something else there.
+/// Every function that reads throws if the pickle is truncated, or has other data there.
 class PickleInput {
  public:
   PickleInput(const std::string& name, std::string_view content) : name_(name), content_(content) {}
@@ -30,7 +30,7 @@ class PickleInput {
   /// A view into the content.
   std::string_view take(std::uint64_t size);
 
-  /// Lowest byte first.
+  /// Little-endian.
   template <class Integer>
   Integer take_number() {
     const std::string_view bytes = take(sizeof(Integer));
@@ -40,14 +40,14 @@ class PickleInput {
     return static_cast<Integer>(number);
   }
 
-  /// Up to the end of the line, which is not a part of it.
+  /// Up to the end of the line, exclusive.
   std::string_view take_line();
 
   PlainValue take_int_line();
   PlainValue take_long_line();
   PlainValue take_float_line();
   std::uint64_t take_index_line();
-  /// `data` owns the text where it is written with escapes.
+  /// `data` owns the text if it has escapes.
   PlainValue take_unicode_line(PlainData& data);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 struct RefusedOpcode {
   std::uint8_t opcode;
   const char* name;
-  bool is_class;  ///< names, calls or builds one: running it would run the file's code
+  bool is_class;  ///< names, calls or builds a class: executing it would execute the file's code
 };
 
 constexpr std::array kRefusedOpcodes = {

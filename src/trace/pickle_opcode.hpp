@@ -58,8 +58,8 @@ enum class PickleOpcode : std::uint8_t {
   long_bin_get = 'j',
 };
 
-/// Why an opcode outside the list above is refused: its name, and whether it names or builds a
-/// class.
+/// The reason why an opcode outside the list above is refused: its name, and whether it names or
+/// builds a class.
 std::string describe_refused_opcode(std::uint8_t opcode);
 
 }  // namespace berth

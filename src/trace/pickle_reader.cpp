@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint8_t kProtocolMax = 5;
 
-/// The machine that a pickle is a program for.
+/// The virtual machine that executes a pickle.
 class PickleMachine {
  public:
   PickleMachine(const std::string& name, std::string_view content, PlainData& data,
@@ -36,7 +36,7 @@ class PickleMachine {
   }
 
  private:
-  /// The value that the opcode pushes; nullopt for an opcode that does something else.
+  /// The value that the opcode pushes; nullopt for other opcodes.
   std::optional<PlainValue> read_value(PickleOpcode opcode) {
     switch (opcode) {
       case PickleOpcode::none:
@@ -94,7 +94,7 @@ class PickleMachine {
     }
   }
 
-  /// Runs an opcode that works on what is there; false for one that is not accepted.
+  /// Executes an opcode that works on the stack; false for an opcode that is not accepted.
   bool run_on_stack(PickleOpcode opcode) {
     switch (opcode) {
       case PickleOpcode::proto:
@@ -159,7 +159,7 @@ class PickleMachine {
           format_text("protocol {}; the last that is known is {}", protocol, kProtocolMax));
   }
 
-  /// Frames only say how much to read at a time.
+  /// Frames only state the amount to read at a time.
   void check_frame(std::uint64_t size) const {
     if (size > input_.bytes_left())
       input_.reject(format_text("cut off: a frame of {} bytes begins, {} are left", size,

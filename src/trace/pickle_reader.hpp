@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's pickle, protocols 0 to 5, as data: the opcodes that make numbers, texts, lists, tuples
-// and dictionaries. Nothing is ever called or constructed; an opcode that would is refused.
+// and dictionaries. An opcode that would call or construct an object is refused.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace berth {
 
-/// The one value of the pickle. Its texts are views into `content` where they can be, so `content`
-/// must outlive what is made of it. Whatever follows the pickle's end is not looked at.
-/// Errors  InvalidArgument that names `name`, the offset, and the opcode: not a pickle, cut off,
+/// The value of the pickle. Its texts are views into `content` if possible, so `content` must
+/// outlive the result. Data after the pickle's end is ignored.
+/// Errors  InvalidArgument that names `name`, the offset, and the opcode: not a pickle, truncated,
 ///         an opcode that names or builds a class, or more than `limits`.
 PlainValue read_pickle(const std::string& name, std::string_view content, PlainData& data,
                        const PlainLimits& limits = {});

@@ -58,8 +58,8 @@ void PickleStack::append(PlainKind kind, std::size_t begin) {
 
 void PickleStack::put(std::uint64_t index) {
   const PlainValue value = stack_[begin_of_last(1)];
-  // Picklers number what they remember from 0, and each thing took a byte or more to make: a larger
-  // index can only be meant to make the memo huge.
+  // Picklers number the values of the memo from 0, and each value took at least one byte: a larger
+  // index can only be an attempt to make the memo huge.
   if (index >= std::min(input_.opcode_at(), limits_.values))
     input_.reject(format_text("memo index {} is out of order", index));
   if (index >= memo_.size()) {

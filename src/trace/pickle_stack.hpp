@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The working memory of a pickle: a stack of values, cut into frames by marks, and the memo. An
-// opcode sees only what was pushed since the last mark. Whatever is missing is an error of the
-// input.
+// The working memory of a pickle: a stack of values, divided into frames by marks, and the memo. An
+// opcode accesses only values that were pushed since the last mark. A missing value is an error of
+// the input.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,17 @@ class PickleStack {
   void push(PlainValue value);
   void push_mark();
 
-  /// Takes the last mark away. Returns where the values since then begin.
+  /// Removes the last mark. Returns the position of the first value after it.
   std::size_t pop_mark();
-  /// Where the last `count` values begin.
+  /// The position of the last `count` values.
   [[nodiscard]] std::size_t begin_of_last(std::size_t count) const;
 
-  /// Puts a new container in place of the values from `begin` on, which it gets.
+  /// Replaces the values from `begin` on by a new container with these values.
   void wrap(PlainKind kind, std::size_t begin);
   /// Moves the values from `begin` on into the container below them.
   void append(PlainKind kind, std::size_t begin);
 
-  /// Remembers the last value, which stays.
+  /// Stores the last value, which stays on the stack, in the memo.
   void put(std::uint64_t index);
   void put_next() { put(memo_.size()); }
   [[nodiscard]] PlainValue get(std::uint64_t index) const;
@@ -46,7 +46,7 @@ class PickleStack {
     bool is_set = false;
   };
 
-  /// Rejects the input if one more value, all of them once more in a container, and `memo_bytes` of
+  /// Rejects the input if one more value, a copy of all values in a container, and `memo_bytes` of
   /// the memo exceed the limit of host memory.
   void require_room(std::uint64_t memo_bytes) const;
   [[nodiscard]] std::span<const PlainValue> items_from(std::size_t begin, PlainKind kind) const;
@@ -54,7 +54,7 @@ class PickleStack {
   const PickleInput& input_;
   PlainData& data_;
   const PlainLimits& limits_;
-  std::size_t values_ = 0;  ///< ever pushed
+  std::size_t values_ = 0;  ///< pushed so far
   std::vector<PlainValue> stack_;
   std::vector<std::size_t> marks_;  ///< sizes of the stack
   std::vector<MemoEntry> memo_;

@@ -111,7 +111,7 @@ void PlainData::append(PlainValue value, std::span<const PlainValue> items) {
   const std::size_t size = container.size + items.size();
   BERTH_CHECK(size <= std::numeric_limits<std::uint32_t>::max() / 2);
   if (size > container.capacity) {
-    // Most containers are filled at one go: they get what they need. Those that grow double.
+    // Most containers are filled at once and get the exact size. Containers that grow double.
     const std::size_t capacity =
         container.size == 0 ? size : std::max(size, 2 * std::size_t{container.capacity});
     const bool is_last = container.begin + container.capacity == items_.size();

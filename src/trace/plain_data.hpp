@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain values (numbers, texts, lists, dictionaries) as pickle and JSON have them, from files that
-// nobody vouches for.
+// Plain values (numbers, texts, lists, dictionaries) of pickle and JSON, from untrusted files.
 //
 // A PlainValue is 16 bytes and copied freely; a container is a number that PlainData resolves, so
-// that values may be shared, and even contain themselves, without costing anything. Walking them
-// is bounded by whoever walks.
+// that values may be shared, and even contain themselves, without cost. Code that walks the values
+// must bound the walk.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +49,7 @@ class PlainValue {
   [[nodiscard]] PlainKind kind() const noexcept { return kind_; }
   [[nodiscard]] bool is(PlainKind kind) const noexcept { return kind_ == kind; }
 
-  /// Each only where the kind is that.
+  /// Each requires that kind.
   [[nodiscard]] bool as_boolean() const noexcept;
   [[nodiscard]] std::int64_t as_integer() const noexcept;
   [[nodiscard]] double as_real() const noexcept;
@@ -71,43 +70,43 @@ class PlainValue {
 };
 static_assert(sizeof(PlainValue) == 16);
 
-/// The containers, and the texts that stand nowhere else.
+/// The containers, and the texts that are not in the content.
 class PlainData {
  public:
   /// An empty one of that kind: list, tuple or dict.
   PlainValue make(PlainKind kind);
-  /// Puts `items` at the end of a container; those of a dict are keys and values in turn. `items`
-  /// must not be a part of this.
+  /// Appends `items` to a container; those of a dict are alternating keys and values. `items` must
+  /// not be a part of this object.
   void append(PlainValue container, std::span<const PlainValue> items);
 
   /// Valid until the next append.
   [[nodiscard]] std::span<const PlainValue> items(PlainValue container) const;
-  /// The value under the text `key`, the latest where there are several; null where there is none.
+  /// The value under the text `key`, the latest if there are several; null if there is none.
   [[nodiscard]] const PlainValue* find(PlainValue dict, std::string_view key) const;
 
-  /// All that was ever appended: what a walk over every container once would see.
+  /// The number of items appended so far, which a walk over every container once would visit.
   [[nodiscard]] std::size_t item_count() const { return item_count_; }
 
-  /// What is allocated now, owned texts included.
+  /// The memory allocated now, including owned texts.
   [[nodiscard]] std::uint64_t bytes_held() const {
     return containers_.capacity() * sizeof(Container) + items_.capacity() * sizeof(PlainValue) +
            text_bytes_;
   }
 
-  /// What containers and their items take up, without the owned texts.
+  /// The memory of containers and their items, without the owned texts.
   [[nodiscard]] std::size_t memory_bytes() const {
     return containers_.size() * sizeof(Container) + items_.size() * sizeof(PlainValue);
   }
 
-  /// An upper bound of the host memory that this holds while `more` values are appended: the arrays
-  /// double, and the old and the new one exist at once.
+  /// An upper bound of the host memory while `more` values are appended: the arrays double, and the
+  /// old and the new one exist at once.
   [[nodiscard]] std::uint64_t bytes_to_append(std::size_t more) const {
     return kGrowth * (containers_.capacity() * sizeof(Container) +
                       (items_.capacity() + more) * sizeof(PlainValue)) +
            text_bytes_;
   }
 
-  /// A text that stays where it is; equal texts are kept once.
+  /// A text with a fixed address; equal texts are stored once.
   PlainValue own_text(std::string_view text);
 
  private:
@@ -121,12 +120,12 @@ class PlainData {
   std::vector<Container> containers_;
   std::vector<PlainValue> items_;  ///< of all containers, each in one piece
   std::size_t item_count_ = 0;
-  /// Ordered: std::hash of a text is public, so that a file could choose texts that collide.
+  /// Ordered, because std::hash of a text is public, so a file could choose texts that collide.
   std::set<std::string, std::less<>> texts_;
   std::uint64_t text_bytes_ = 0;  ///< of `texts_`, with their nodes
 };
 
-/// What one file may amount to. A reader refuses more.
+/// The limits of one file. A reader refuses more.
 struct PlainLimits {
   std::size_t values = std::size_t{1} << 27;
   std::size_t depth = 1000;

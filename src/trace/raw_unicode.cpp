@@ -31,7 +31,7 @@ void append_utf8(std::string& text, std::uint32_t code_point) {
   }
 }
 
-/// The number of digits that follow `\u` or `\U`; 0 where `text` starts with neither.
+/// The number of digits that follow `\u` or `\U`; 0 if `text` starts with neither.
 std::size_t escape_digits(std::string_view text) {
   if (text.starts_with("\\u")) return 4;
   if (text.starts_with("\\U")) return 8;

@@ -9,10 +9,10 @@
 
 namespace berth {
 
-/// Whether the text stands for itself: ASCII without a backslash.
+/// Whether the text needs no decoding: ASCII without a backslash.
 bool is_plain_ascii(std::string_view text);
 
-/// The text as UTF-8; nullopt where an escape is incomplete or names no character.
+/// The text as UTF-8; nullopt if an escape is incomplete or is not a character.
 std::optional<std::string> decode_raw_unicode(std::string_view text);
 
 }  // namespace berth

@@ -18,16 +18,16 @@ namespace {
 constexpr const char* kAcceptedSnapshot =
     "accepted: what torch.cuda.memory._dump_snapshot() writes, or the same as JSON";
 constexpr std::size_t kDevicesMax = 1024;
-/// A dictionary of so many keys and values costs as much as the place that refers to it.
+/// A dictionary with this many keys and values costs as much as the place that refers to it.
 constexpr std::size_t kSmallDictItems = 64;
 
-// Upper bounds of the host memory that one of each takes here and in the trace that is made of it,
-// while arrays double and tables grow. An event: two in timelines, its block with two events, its
+// Upper bounds of the host memory that one of each takes here and in the resulting trace, while
+// arrays double and tables grow. An event: two in timelines, its block with two events, its
 // segment, three times a row of the trace, the table of the check.
 constexpr std::uint64_t kEventBytes = 768;
 constexpr std::uint64_t kSegmentBytes = 512;
 constexpr std::uint64_t kBlockBytes = 192;
-constexpr std::uint64_t kActionBytes = 128;  ///< beside its text, which is copied twice
+constexpr std::uint64_t kActionBytes = 128;  ///< plus its text, which is copied twice
 
 /// The actions that PyTorch records. The others of TraceOp are berth's own.
 bool is_action(TraceOp op) {
@@ -63,16 +63,17 @@ class SnapshotReader {
                        value == nullptr ? "missing" : describe(value->kind()), needed));
   }
 
-  /// Lists may be shared inside a snapshot. One that is made to be walked again and again would
-  /// take for ever: all walks together are bounded by what the file can hold without sharing.
+  /// Lists may be shared inside a snapshot. A malicious one that is walked again and again would
+  /// take forever, so all walks together are bounded by the size that the file can have without
+  /// sharing.
   std::span<const PlainValue> walk(PlainValue list) {
     const auto items = data_.items(list);
     count_walk(items.size());
     return items;
   }
 
-  /// A dictionary is searched once for each place that refers to it: a large one that is shared
-  /// counts towards the same bound.
+  /// A dictionary is searched once for each place that refers to it, so a large shared one counts
+  /// towards the same bound.
   void visit(PlainValue dict) {
     const std::size_t items = data_.items(dict).size();
     if (items > kSmallDictItems) count_walk(items);
@@ -132,7 +133,7 @@ class SnapshotReader {
                            describe(devices[device].kind())));
       read_device_events(static_cast<std::int32_t>(device), walk(devices[device]));
     }
-    // Each device's times rise, so its own order is kept.
+    // Makes the times of each device increase, so that its own order is kept.
     std::stable_sort(
         timeline_.events.begin(), timeline_.events.end(),
         [](const SnapshotEvent& a, const SnapshotEvent& b) { return a.time_us < b.time_us; });
@@ -161,7 +162,7 @@ class SnapshotReader {
       if (*op != TraceOp::snapshot) event.bytes = size_field(place, items[i], "size");
       if (data_.find(items[i], "stream") != nullptr)
         event.stream = integer_field(place, items[i], "stream");
-      // Clocks of different threads may disagree by a little; the order of events does not.
+      // Clocks of different threads may differ slightly; the order of events is right.
       if (data_.find(items[i], "time_us") != nullptr)
         latest_us = std::max(latest_us, size_field(place, items[i], "time_us"));
       event.time_us = latest_us;

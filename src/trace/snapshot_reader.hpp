@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PyTorch memory snapshot, out of plain data: the fields that matter here, checked.
+// A PyTorch memory snapshot from plain data: the fields that berth uses, checked.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct SnapshotEvent {
   TraceOp op;            ///< the recorded action
   std::int32_t device;   ///< index of its list in device_traces
   std::size_t index;     ///< in that list
-  std::int64_t address;  ///< 0 where the action has none
+  std::int64_t address;  ///< 0 if the action has none
   std::uint64_t bytes;
   std::int64_t stream;  ///< the handle, as a number; 0 is the default stream
   std::uint64_t time_us;
@@ -29,7 +29,7 @@ std::string describe_place(const SnapshotEvent& event);
 
 struct SnapshotBlock {
   std::int64_t address;
-  std::uint64_t bytes;  ///< as asked
+  std::uint64_t bytes;  ///< as requested
 };
 
 /// A segment at the moment of the snapshot, after all events.
@@ -45,13 +45,12 @@ struct SnapshotSegment {
 struct MemoryTimeline {
   std::vector<SnapshotEvent> events;  ///< of all devices by time, each device's own order kept
   std::vector<SnapshotSegment> segments;
-  std::map<std::string, std::size_t> skipped_actions;  ///< unknown here, and how often each came
-  std::string allocator_settings;  ///< PYTORCH_CUDA_ALLOC_CONF or its like; empty where not said
+  std::map<std::string, std::size_t> skipped_actions;  ///< unknown actions, with their number
+  std::string allocator_settings;  ///< PYTORCH_CUDA_ALLOC_CONF or similar; empty if unknown
 };
 
-/// `host_bytes_max` limits `data`, the timeline, and the trace that is made of it.
-/// Errors  InvalidArgument that names `name`, the place in the snapshot, and what is accepted
-///         there.
+/// `host_bytes_max` limits `data`, the timeline, and the resulting trace.
+/// Errors  InvalidArgument that names `name`, the place in the snapshot, and the accepted values.
 MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root,
                              std::uint64_t host_bytes_max = kTraceHostBytesMax);
 

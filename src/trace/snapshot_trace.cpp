@@ -24,10 +24,10 @@ namespace {
 struct LiveBlock {
   TraceEvent allocation;
   std::optional<SnapshotEvent> allocated;       ///< nullopt: before the recording
-  std::optional<SnapshotEvent> free_requested;  ///< the event that asked for it
+  std::optional<SnapshotEvent> free_requested;  ///< its event
 };
 
-/// What is known of one device, by address.
+/// The known state of one device, by address.
 struct DeviceState {
   std::unordered_map<std::int64_t, LiveBlock, SecretHash> blocks;
   std::unordered_map<std::int64_t, std::int64_t, SecretHash> segment_ids;
@@ -103,7 +103,7 @@ class SnapshotConversion {
       reject(event, format_text("is freed, but its free was requested in {}",
                                 describe_place(*block.free_requested)));
 
-    // A free whose request was not recorded is over in one step, as far as anyone can tell.
+    // A free whose request was not recorded is treated as a free in one step.
     const TraceOp op = is_completion && !block.free_requested ? TraceOp::free : event.op;
     TraceEvent freed = block.allocation;
     freed.op = op;
@@ -130,7 +130,7 @@ class SnapshotConversion {
     recorded_.push_back(make_event(event.op, event, id));
   }
 
-  /// What is there at the end and was never obtained was there before.
+  /// Memory that exists at the end and was never obtained existed before.
   void add_live_at_end() {
     for (const SnapshotSegment& segment : timeline_.segments) {
       const auto entry = devices_.find(segment.device);
@@ -141,7 +141,7 @@ class SnapshotConversion {
         initial_blocks_.push_back(make_initial(TraceOp::init_alloc, segment.device, segment.stream,
                                                ++blocks_, block.bytes));
       }
-      // A segment that grows is mapped in other pieces than it is listed in.
+      // A segment that grows is mapped in other pieces than it is listed.
       if (segment.is_expandable || device.live_segments.contains(segment.address)) continue;
       initial_segments_.push_back(make_initial(TraceOp::init_segment, segment.device,
                                                segment.stream, segment_id(device, segment.address),
@@ -149,7 +149,8 @@ class SnapshotConversion {
     }
   }
 
-  /// What was reserved when the recording began: what is at the end, taken back event by event.
+  /// The amount reserved when the recording began: the amount at the end, less the changes by
+  /// events.
   void add_reserved_totals() {
     for (const auto& [ordinal, device] : devices_) {
       std::uint64_t bytes = device.bytes_returned;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PyTorch memory snapshot as a trace. docs/traces.md says how one maps onto the other.
+// A PyTorch memory snapshot as a trace. docs/traces.md describes the conversion.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace berth {
 
-/// `encoding` says how the snapshot was written, "pickle" or "JSON", for the trace's header.
-/// `host_bytes_max` limits `data` and what is made of it.
+/// `encoding` is the format of the snapshot, "pickle" or "JSON", for the trace's header.
+/// `host_bytes_max` limits `data` and the result.
 /// Errors  InvalidArgument that names `name` and the place in the snapshot: no memory snapshot, no
-///         events, or events that cannot all have happened.
+///         events, or contradictory events.
 Trace trace_from_snapshot(const std::string& name, std::string_view encoding, const PlainData& data,
                           PlainValue root, std::uint64_t host_bytes_max = kTraceHostBytesMax);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes a sequence of events a trace: each block is allocated once, freed once, and with the
-// bytes of its allocation. Segments and markers are as the recorder wrote them, and not checked.
+// The rules of a trace: each block is allocated once, and freed once with the bytes of its
+// allocation. Segments and markers are not checked.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ namespace berth {
 
 class TraceChecker {
  public:
-  /// `place` is what places count, "line": messages point at earlier events by it.
+  /// `place` is the unit of places, "line", with which messages refer to earlier events.
   explicit TraceChecker(const char* place) : place_(place) {}
 
-  /// What is wrong with `event` after those added before it; nullopt where nothing is. Nothing may
-  /// be added after a problem.
+  /// The problem of `event` after the events added before it; nullopt if there is none. No event
+  /// may be added after a problem.
   std::optional<std::string> add(const TraceEvent& event, std::size_t place);
 
-  /// An upper bound of the host memory that the blocks take, while their table grows too.
+  /// An upper bound of the host memory of the blocks, including the growth of their table.
   [[nodiscard]] std::uint64_t bytes_held() const { return blocks_.size() * kBlockBytes; }
 
  private:
@@ -45,7 +45,7 @@ class TraceChecker {
   std::optional<std::string> add_free(const TraceEvent& event, std::size_t place);
 
   const char* place_;
-  /// Freed ones too: an id is never used twice.
+  /// Including freed blocks, because an id is never used twice.
   std::unordered_map<std::int64_t, Block, SecretHash> blocks_;
   std::uint64_t bytes_live_ = 0;
 };

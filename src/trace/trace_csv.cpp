@@ -35,7 +35,7 @@ class CsvParser {
   CsvParser(const std::string& name, std::string_view content, std::uint64_t host_bytes_max)
       : rest_(content), host_bytes_max_(host_bytes_max) {
     trace_.name = name;
-    // All at once, so that the events never exist twice.
+    // Reserved at once, so that the events never exist twice.
     const auto lines = static_cast<std::uint64_t>(std::ranges::count(content, '\n')) + 1;
     trace_.events.reserve(std::min(lines, host_bytes_max / sizeof(TraceEvent)));
   }
@@ -53,7 +53,7 @@ class CsvParser {
   }
 
  private:
-  /// Whether one more event fits, beside the blocks.
+  /// Whether one more event fits, in addition to the blocks.
   [[nodiscard]] bool has_room() const {
     return header_bytes_ + (trace_.events.size() + 1) * sizeof(TraceEvent) +
                checker_.bytes_held() <=
@@ -64,7 +64,7 @@ class CsvParser {
     reject_trace_line(trace_.name, line_number_, problem);
   }
 
-  /// The next line that is not empty, without its end; false where there is none.
+  /// The next line that is not empty, without its end; false if there is none.
   bool next_line(std::string_view& line) {
     while (!rest_.empty()) {
       const auto end = rest_.find('\n');

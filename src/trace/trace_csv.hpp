@@ -14,7 +14,7 @@
 namespace berth {
 
 /// `host_bytes_max` limits the trace and the table of its blocks, without `content`.
-/// Errors  InvalidArgument that names the file, the line, and what is accepted there.
+/// Errors  InvalidArgument that names the file, the line, and the accepted values.
 Trace parse_trace_csv(const std::string& name, std::string_view content,
                       std::uint64_t host_bytes_max = kTraceHostBytesMax);
 

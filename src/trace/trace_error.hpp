@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors about a trace: one line that names the file and the place in it, whatever bytes the file
-// holds.
+// contains.
 #pragma once
 
 #include <cstddef>

@@ -45,7 +45,7 @@ std::string read_trace_file(const std::string& path, std::uint64_t host_bytes_ma
   const auto require_room = [&](std::uint64_t bytes) {
     if (bytes > host_bytes_max) reject_trace(path, describe_large_content(host_bytes_max));
   };
-  // Some files, as those under /proc, have a size of 0 and yet content.
+  // Some files, such as those under /proc, have content although their size is 0.
   require_room(static_cast<std::uint64_t>(status.st_size));
   content.reserve(static_cast<std::size_t>(status.st_size));
   std::string chunk(kReadBytes, '\0');

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of a trace as words, the same in berth's lines and in PyTorch's snapshots.
+// The operations of a trace as words, which are the same in berth's format and in PyTorch's
+// snapshots.
 #pragma once
 
 #include <optional>
@@ -10,13 +11,13 @@
 
 namespace berth {
 
-/// nullopt for a word that is none.
+/// nullopt for other words.
 std::optional<TraceOp> parse_trace_op(std::string_view word);
 
 /// Every word, for errors: "init_alloc, alloc, ...".
 std::string trace_op_words();
 
-/// Whether the operation starts or ends a block, and so names one by its id.
+/// Whether the operation starts or ends a block, and so has a block's id.
 bool is_block_op(TraceOp op);
 
 }  // namespace berth

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry to traces: reads the file, decompresses it, and recognizes its format.
+// The entry point for traces: reads the file, decompresses it, and recognizes its format.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace berth {
 namespace {
 
-/// What of `host_bytes_max` is left beside the file's content.
+/// The rest of `host_bytes_max` after the file's content.
 std::uint64_t left_beside(std::uint64_t host_bytes_max, std::size_t content_bytes) {
   return host_bytes_max - std::min<std::uint64_t>(host_bytes_max, content_bytes);
 }

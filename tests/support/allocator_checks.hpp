@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of every allocator at every moment, and how two blocks of memory relate.
+// The invariants of every allocator, and the relation of two blocks of memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace berth::test {
 
-/// Stops the test where a counter, a sum or an invariant of `allocator` is broken.
+/// Stops the test if a counter, a sum or an invariant of `allocator` is violated.
 inline void check_whole(const Allocator& allocator) {
   allocator.validate();
   for (const std::string& line : find_discrepancies(allocator.snapshot())) FAIL(line);
@@ -27,9 +27,9 @@ inline bool overlap(const void* a, std::size_t bytes_a, const void* b, std::size
   return address_of(a) < address_of(b) + bytes_b && address_of(b) < address_of(a) + bytes_a;
 }
 
-/// Whether two counters have the same levels and totals, peaks aside.
+/// Whether two counters have the same current values and totals; peaks are ignored.
 inline bool same_levels(MemoryCounters a, MemoryCounters b) {
-  a.bytes_metadata = b.bytes_metadata = {};  // books say nothing about what is in them
+  a.bytes_metadata = b.bytes_metadata = {};  // the size of the records does not matter
   bool same = true;
 #define BERTH_FIELD(name, help) same = same && a.name.current == b.name.current;
   BERTH_MEMORY_GAUGES(BERTH_FIELD)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damages input at random. The same seed damages in the same way.
+// Damages input at random. The same seed causes the same damage.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace berth::test {
 
 class ByteMutator {
  public:
-  /// `tokens` mean something to the reader of the input: they are inserted.
+  /// `tokens` are texts that the reader of the input recognizes, which are inserted.
   ByteMutator(std::uint64_t seed, std::span<const std::string_view> tokens)
       : tokens_(tokens), random_(seed) {}
 

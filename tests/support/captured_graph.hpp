@@ -28,7 +28,7 @@ inline CUstreamCaptureStatus capture_status(StreamRef stream) {
   return status;
 }
 
-/// Ends a capture that broke a rule: what the driver says.
+/// Ends a capture that broke a rule. Returns the driver's result.
 inline CUresult fail_capture(StreamRef stream) {
   const StreamGuard guard(stream);
   CUgraph graph = nullptr;
@@ -37,7 +37,7 @@ inline CUresult fail_capture(StreamRef stream) {
   return result;
 }
 
-/// What was captured on a stream, ready to run again.
+/// The captured work of a stream, ready to run again.
 class CapturedGraph {
  public:
   /// Ends the capture, which must be valid.
@@ -56,7 +56,7 @@ class CapturedGraph {
   CapturedGraph(const CapturedGraph&) = delete;
   CapturedGraph& operator=(const CapturedGraph&) = delete;
 
-  /// Queues a run of it, on the stream on which it was captured.
+  /// Launches it on the stream on which it was captured.
   void launch() const {
     const StreamGuard guard(stream_);
     REQUIRE(sim::berth_sim_cuGraphLaunch(exec_, stream_.native()) == CUDA_SUCCESS);

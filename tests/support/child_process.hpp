@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process for what would mark this one: libraries that stay loaded, the end of a process.
+// A process for tests with lasting effects: libraries that stay loaded, the end of a process.
 #pragma once
 
 #include <csignal>
@@ -13,12 +13,11 @@
 
 namespace berth::test {
 
-/// For alarm() in a child that may wait for ever: longer than any takes that does not.
+/// For alarm() in a child that may wait forever: longer than any child that does not.
 inline constexpr unsigned kHangSeconds = 60;
 
 /// The exit code of a child process that runs `action` and ends as a program does, by exit() with
-/// the code that `action` returns; nullopt where a signal ended it. What throws ends the child by
-/// abort.
+/// the code that `action` returns; nullopt if a signal ended it. An exception aborts the child.
 template <class Action>
 std::optional<int> exit_code_of(Action&& action) {
   std::fflush(nullptr);
@@ -35,8 +34,8 @@ std::optional<int> exit_code_of(Action&& action) {
   return WEXITSTATUS(status);
 }
 
-/// The same of a child that ends with 0 or 1, whether `action` says true, without what exit() runs;
-/// and by a signal where it waits for ever.
+/// Whether `action` returns true in a child, which ends without the handlers of exit(); a child
+/// that waits forever is ended by a signal.
 template <class Action>
 std::optional<int> exit_code_without_waiting(const Action& action) {
   return exit_code_of([&] {

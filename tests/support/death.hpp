@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an action stops the process, as BERTH_CHECK does. It is tried in a child process, so that
-// the test goes on, and its message stays out of the test's output.
+// Whether an action stops the process, as BERTH_CHECK does. The action runs in a child process, so
+// that the test continues, and its message is not in the test's output.
 #pragma once
 
 #include <csignal>

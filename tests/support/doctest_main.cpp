@@ -7,7 +7,7 @@
 
 #include "support/sanitizers.hpp"
 
-// The sanitizers have a pthread_create of their own, and need no list.
+// The sanitizers have their own pthread_create, and need no list.
 #if !defined(BERTH_UNDER_ASAN) && !defined(BERTH_UNDER_TSAN)
 #include "support/started_threads.hpp"
 
@@ -15,12 +15,12 @@ REGISTER_LISTENER("started threads", 1, berth::test::StartedThreads);
 #endif
 
 #ifdef BERTH_UNDER_ASAN
-// A forked child has none of the other threads, and what they kept for themselves looks lost to it.
+// A forked child has no other threads, so memory of those threads looks leaked.
 static const pid_t parent = getpid();
 extern "C" int __lsan_is_turned_off() {
   return getpid() != parent ? 1 : 0;
 }
-// A simulator that ends drops the destructors of user objects that have not run, and so what the
+// A simulator that ends drops pending destructors of user objects, and so the holds that the
 // allocators gave to graphs.
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:berth::GraphHolds::make\n";
@@ -28,8 +28,8 @@ extern "C" const char* __lsan_default_suppressions() {
 #endif
 
 #ifdef BERTH_UNDER_TSAN
-// The references to an exception are counted by code of the C++ library that the sanitizer does not
-// see: it takes the last one's end on another thread for a race.
+// The C++ library counts references to an exception in code that the sanitizer does not instrument,
+// so the release of the last one on another thread looks like a race.
 extern "C" const char* __tsan_default_suppressions() {
   return "race:std::__exception_ptr::exception_ptr::_M_release\n";
 }

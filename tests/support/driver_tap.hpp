@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver with a tap on every function: a test refuses single calls, hides a function,
-// or has something happen just before or after a call, as if another thread had come in between.
-// One tap at a time; it outlives every Driver that was made of its source().
+// The simulated driver with an interceptor on every function: a test can refuse single calls, hide
+// a function, or run an action just before or after a call, as if another thread had run in
+// between. One tap at a time; it outlives every Driver that was created from its source().
 #pragma once
 
 #include <cuda.h>
@@ -39,10 +39,10 @@ class DriverTap {
             .library = {}};
   }
 
-  /// Drivers made from now on lack `call`.
+  /// Drivers created from now on lack `call`.
   void hide(DriverCall call) { hidden_.insert(call); }
 
-  /// The nth call from now on, 1 being the next, returns `result` and does nothing.
+  /// The nth call from now on, 1 being the next, returns `result` without effect.
   void refuse(DriverCall call, CUresult result, int nth = 1) {
     const std::lock_guard lock(mutex_);
     plans_[std::size_t(call)].refuse_in = nth;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An environment variable for the length of a scope. Not for tests with threads: the environment is
+// An environment variable that is set for a scope. Not for tests with threads: the environment is
 // the process's.
 #pragma once
 

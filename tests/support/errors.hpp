@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an action throws, held to what every message of berth promises: one line that says
-// something.
+// The exceptions of an action, with the check that every message of berth is one line that is not
+// empty.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// The message of the E that `action` throws. Fails the test where nothing or another type is
+/// The message of the E that `action` throws. Fails the test if no exception or another type is
 /// thrown.
 template <class E, class Action>
 std::string message_of(Action&& action) {
@@ -36,8 +36,8 @@ std::string message_of(Action&& action) {
   return {};
 }
 
-/// Whether `action` is refused because this process is a child that fork() made: for the child
-/// itself, from where a check would reach nobody.
+/// Whether `action` is refused because this process is a forked child: for use in the child, in
+/// which checks have no effect on the test.
 template <class Action>
 bool is_refused_after_fork(const Action& action) {
   try {

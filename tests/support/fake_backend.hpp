@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend over host memory. Its operations end at once, or when the test says so.
+// A backend over host memory. Its operations end at once, or when the test requests it.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace berth::test {
 
-/// What a test sees and sets of a FakeBackend, which a Runtime owns.
+/// The state of a FakeBackend, which a Runtime owns, that a test reads and sets.
 /// Threads  Settings are changed while no operation is starting.
 struct FakeMachine {
   int devices = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that berth does not own, as those of frameworks: nothing tells berth when they end.
+// Streams that berth does not own, like those of frameworks: berth is not notified when they end.
 #pragma once
 
 #include <utility>
@@ -13,14 +13,14 @@
 
 namespace berth::test {
 
-/// The stream is the test's own from now on.
+/// The test owns the stream from now on.
 inline StreamRef disown(Stream stream) {
   const StreamRef ref = stream.ref();
   stream.release();
   return ref;
 }
 
-/// Without a word to berth.
+/// Destroys the stream without notifying berth.
 inline void destroy_disowned(StreamRef ref) {
   const ContextScope scope(ref.context());
   REQUIRE(sim::berth_sim_cuStreamDestroy(ref.native()) == CUDA_SUCCESS);

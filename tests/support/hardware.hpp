@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests on hardware of another kind than they ask for: BERTH_TEST_HARDWARE says which, with the
-// keys of the simulator that docs/simulator.md has for hardware, as
-// connections=1,queue=1024,driver_lock=on.
+// Runs tests on other simulated hardware than they configure: BERTH_TEST_HARDWARE has the keys for
+// hardware of docs/simulator.md, such as connections=1,queue=1024,driver_lock=on.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +10,7 @@
 
 namespace berth::test {
 
-/// `config`, on that hardware as well; as it is where the variable is not set.
+/// `config` with that hardware; unchanged if the variable is not set.
 inline sim::Config on_hardware(sim::Config config) {
   const char* const text = std::getenv("BERTH_TEST_HARDWARE");
   if (text == nullptr) return config;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's own pthread_mutex_lock comes before the C library's for all that it is made of.
+// A program's own pthread_mutex_lock overrides the C library's in all of its libraries.
 #include "support/lock_counter.hpp"
 
 #include <atomic>
@@ -32,7 +32,7 @@ std::uint64_t LockCounter::locks() const {
 #ifndef BERTH_UNDER_TSAN
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) {
   using Lock = int (*)(pthread_mutex_t*);
-  static std::atomic<Lock> lock = nullptr;  // looking it up twice does no harm
+  static std::atomic<Lock> lock = nullptr;  // a second lookup is harmless
   if (lock == nullptr) lock = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
   if (reinterpret_cast<std::uintptr_t>(mutex) - begin < size) ++count;
   return lock.load()(mutex);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts how often mutexes of an object are locked, by whichever thread. For the binaries that
-// lock_counter.cpp is linked into; the thread sanitizer does without, which has locks of its own.
+// Counts the locks of an object's mutexes, by all threads. For binaries that link lock_counter.cpp;
+// not with the thread sanitizer, which has its own locks.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ inline constexpr bool kCountsLocks = true;
 /// One at a time.
 class LockCounter {
  public:
-  /// Of the mutexes that lie within `object`.
+  /// Counts for the mutexes within `object`.
   template <class Object>
   explicit LockCounter(const Object& object) : LockCounter(&object, sizeof(Object)) {}
   ~LockCounter();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What another thread does while this one is in the middle of a call, and may have to wait for it.
+// A task of another thread while this one is in the middle of a call, for which the task may have
+// to wait.
 #pragma once
 
 #include <atomic>
@@ -24,14 +25,14 @@ class Meanwhile {
   Meanwhile(const Meanwhile&) = delete;
   Meanwhile& operator=(const Meanwhile&) = delete;
 
-  /// Returns once the task is done, or has come to wait for something.
+  /// Returns when the task is done or blocked.
   void start() {
     thread_ = std::thread([this] {
       thread_id_ = ::gettid();
       task_();
       is_done_ = true;
     });
-    int asleep = 0;  // looks in a row: a thread may wait for others' locks for a moment
+    int asleep = 0;  // consecutive observations, because a thread may wait for a lock for a moment
     for (int looks = 0; looks < 20'000 && asleep < 50 && !is_done_; ++looks) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       asleep = is_asleep() ? asleep + 1 : 0;
@@ -43,7 +44,7 @@ class Meanwhile {
   [[nodiscard]] bool was_done() const { return was_done_; }
 
  private:
-  /// Whether the kernel has it waiting: one that only had no processor yet is not.
+  /// Whether the thread is blocked in the kernel, not only without a processor.
   [[nodiscard]] bool is_asleep() const {
     std::ifstream file("/proc/self/task/" + std::to_string(thread_id_) + "/stat");
     std::string text;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated NVML with a tap on every function that berth uses: a test has it fail, or lack it.
-// One tap at a time; it outlives every Nvml that was made of its source().
+// The simulated NVML with an interceptor on every function that berth uses: a test can make a
+// function fail, or hide it. One tap at a time; it outlives every Nvml that was created from its
+// source().
 #pragma once
 
 #include <cstring>
@@ -33,9 +34,9 @@ class NvmlTap {
             .library = {}};
   }
 
-  /// An Nvml that is made from now on lacks the function.
+  /// An Nvml that is created from now on lacks the function.
   void hide(const std::string& symbol) { hidden_.insert(symbol); }
-  /// The function returns `code` and does nothing, until allow_all().
+  /// The function returns `code` without effect, until allow_all().
   void refuse(const std::string& symbol, nvml::Return code) { refusals_[symbol] = code; }
   void allow_all() { refusals_.clear(); }
 

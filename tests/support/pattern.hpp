@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Content for copies, of which tests make gigabytes: compiled with optimization, unlike the tests.
+// Content for copies, compiled with optimization, unlike the tests, which copy gigabytes.
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,8 @@
 
 namespace berth::test {
 
-/// Runs `role` with a socket, which it may close, and ends with what it returns: 0 is success. It
-/// must start before this process has a simulator.
+/// Runs `role` with a socket, which it may close, and ends with its result: 0 is success. It must
+/// start before this process has a simulator.
 class PeerProcess {
  public:
   explicit PeerProcess(const std::function<int(int socket)>& role) {
@@ -44,7 +44,7 @@ class PeerProcess {
     ::kill(process_, SIGKILL);
     static_cast<void>(join());
   }
-  /// What the role returned; -1: a signal ended it.
+  /// The result of the role; -1: a signal ended it.
   [[nodiscard]] int join() {
     int status = 0;
     waitpid(std::exchange(process_, -1), &status, 0);

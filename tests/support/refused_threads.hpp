@@ -7,7 +7,8 @@
 
 namespace berth::test {
 
-/// Whether a test can have threads refused: a sanitizer has a pthread_create of its own.
+/// Whether a test can make the start of threads fail; not with a sanitizer, which has its own
+/// pthread_create.
 #if defined(BERTH_UNDER_ASAN) || defined(BERTH_UNDER_TSAN)
 inline constexpr bool kCanRefuseThreads = false;
 #else
@@ -17,7 +18,7 @@ inline constexpr bool kCanRefuseThreads = true;
 /// If true, the system starts no more threads.
 inline std::atomic<bool> threads_refused = false;
 
-/// As long as it exists.
+/// Refuses threads as long as it exists.
 struct RefusedThreads {
   RefusedThreads() { threads_refused = true; }
   ~RefusedThreads() { threads_refused = false; }

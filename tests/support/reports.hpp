@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report sink that keeps what it gets.
+// A report sink that stores its reports.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace berth::test {
 
-/// Must outlive everything that was given its sink(). Safe from any thread.
+/// Must outlive all users of its sink(). Safe from any thread.
 class Reports {
  public:
   [[nodiscard]] ReportSink sink() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether this code is instrumented. GCC and Clang say it in words of their own.
+// Whether this code is instrumented. GCC and Clang have different macros for it.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

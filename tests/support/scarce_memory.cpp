@@ -50,7 +50,7 @@ PlentifulMemory::~PlentifulMemory() {
 
 }  // namespace berth::test
 
-// All but those with an alignment, which are a pair of their own: a sanitizer has the others apart.
+// All operators except those with an alignment, which are a separate pair.
 void* operator new(std::size_t bytes) {
   return berth::test::allocate(bytes);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host that is short of memory: operator new of the calling thread is counted, and refuses. For
-// the binaries that scarce_memory.cpp is linked into.
+// A host that is short of memory: operator new of the calling thread is counted, and fails. For
+// binaries that link scarce_memory.cpp.
 #pragma once
 
 #include <cstddef>
 
 namespace berth::test {
 
-/// While it exists, the calling thread's calls of operator new are counted, and behind the first
-/// `granted` the next `refused` throw std::bad_alloc. No assertion in its scope: that allocates,
-/// too.
+/// While it exists, the calling thread's calls of operator new are counted, and after the first
+/// `granted` the next `refused` throw std::bad_alloc. No assertions in its scope, because they
+/// allocate.
 class ScarceMemory {
  public:
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
@@ -19,12 +19,12 @@ class ScarceMemory {
   ScarceMemory(const ScarceMemory&) = delete;
   ScarceMemory& operator=(const ScarceMemory&) = delete;
 
-  /// Those that were refused, too.
+  /// Including refused calls.
   [[nodiscard]] std::size_t calls() const;
 };
 
-/// While it exists, the calling thread's memory is not scarce, and its calls are not counted: for
-/// what is called in the scope of a ScarceMemory and is not under test, as the simulated driver,
+/// While it exists, the calling thread's memory is not scarce, and its calls are not counted. For
+/// code within the scope of a ScarceMemory that is not under test, such as the simulated driver,
 /// which must not throw.
 class PlentifulMemory {
  public:

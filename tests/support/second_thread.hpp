@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another thread of the host, with contexts, default streams and caches of its own. It does one
-// thing at a time while the caller waits, so that a test means the same every time.
+// Another host thread, with its own contexts, default streams and caches. It runs one task at a
+// time while the caller waits, so that a test is deterministic.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ class SecondThread {
   SecondThread(const SecondThread&) = delete;
   SecondThread& operator=(const SecondThread&) = delete;
 
-  /// Returns when `task` has; starts the thread where there is none.
+  /// Returns when `task` has returned; starts the thread if there is none.
   void run(std::function<void()> task) {
     if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
     std::unique_lock lock(mutex_);

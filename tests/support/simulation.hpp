@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated driver with a Runtime over it, and the steps that a test takes on them.
+// A simulated driver with a Runtime on it, and the steps of a test.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ inline sim::Config manual_progress(sim::Config config = {}) {
   return config;
 }
 
-/// Calls of one driver function, or of all where none is named, that a Runtime has made.
+/// The number of calls of one driver function, or of all if none is named, by a Runtime.
 inline std::uint64_t driver_calls(const Runtime& runtime, std::string_view function = {}) {
   std::uint64_t calls = 0;
   for (const DriverCallCount& count : runtime.statistics().driver_calls) {
@@ -33,7 +33,7 @@ inline std::uint64_t driver_calls(const Runtime& runtime, std::string_view funct
   return calls;
 }
 
-/// One simulator and one Runtime on it. Destruction fails the test where the Runtime left anything
+/// One simulator and one Runtime on it. Destruction fails the test if the Runtime left an object
 /// alive in the driver, or reported an error that the test did not expect.
 class Simulation {
  public:
@@ -54,12 +54,12 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  /// Runs one operation of `stream`; false where it has none that may run.
+  /// Runs one operation of `stream`; false if none may run.
   bool run_next(StreamRef stream) {
-    const DeviceGuard guard(runtime->devices(), stream.device());  // a default stream needs one
+    const DeviceGuard guard(runtime->devices(), stream.device());  // default streams need one
     return simulator.run_next(stream.native());
   }
-  /// Runs what may run of `stream`, and nothing of any other.
+  /// Runs all operations of `stream` that may run, and none of other streams.
   void run_stream(StreamRef stream) {
     while (run_next(stream)) {
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which test files start threads. The setup of the thread sanitizer compiles and runs no others:
-// without a second thread there is no race to find. BERTH_TEST_THREADED lists their names,
+// The test files that start threads. The setup of the thread sanitizer compiles and runs only
+// these, because there is no race without a second thread. BERTH_TEST_THREADED lists their names,
 // separated by commas. If it is set, main() fails after a case of another file started a thread.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace berth::test {
 
-/// By this process and the children that it has forked.
+/// By this process and its forked children.
 inline std::atomic<std::uint64_t>& threads_started() {
   static auto* const count = [] {
     void* const shared = mmap(nullptr, sizeof(std::atomic<std::uint64_t>), PROT_READ | PROT_WRITE,
@@ -76,7 +76,7 @@ class StartedThreads : public doctest::IReporter {
 
 }  // namespace berth::test
 
-// A program's own pthread_create comes before the C library's for all that it is made of.
+// A program's own pthread_create overrides the C library's in all of its libraries.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*start)(void*), void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

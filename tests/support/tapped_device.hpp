@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies under the memory and copy layers, without a Runtime: a simulated driver with taps, the
-// devices, and one device's context, events and streams.
+// The layers below memory and copies, without a Runtime: a simulated driver with taps, the devices,
+// and one device's context, events and streams.
 #pragma once
 
 #include <cstdint>
@@ -27,23 +27,23 @@
 
 namespace berth::test {
 
-/// Destruction fails the test where anything is left alive in the driver.
+/// Destruction fails the test if an object is still alive in the driver.
 struct TappedDevice {
   explicit TappedDevice(sim::Config config = {}) : simulator(on_hardware(std::move(config))) {}
 
   [[nodiscard]] Stream stream() { return Stream(context, {}); }
   [[nodiscard]] StreamRef legacy_stream() { return {context, nullptr}; }
-  /// Marks what `stream` holds now.
+  /// Marks the current work of `stream`.
   [[nodiscard]] SharedEvent record(StreamRef stream) {
     auto event = std::make_shared<EventLease>(events.acquire());
     event->ref().record(stream);
     return event;
   }
-  /// What `task` does, another thread does while this one's next `call` has just returned.
+  /// Another thread runs `task` just after this thread's next `call` has returned.
   void meanwhile(DriverCall call, std::function<void()> task) {
     tap.after(call, [task = std::move(task)] { std::thread(task).join(); });
   }
-  /// Runs what may run of `stream`, and nothing of any other.
+  /// Runs all operations of `stream` that may run, and none of other streams.
   void run_stream(StreamRef stream) {
     const ContextScope scope(stream.context());
     while (simulator.run_next(stream.native())) continue;

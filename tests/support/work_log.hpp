@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work on a stream that touches no memory: host functions that note when they run.
+// Work on a stream that accesses no memory: host functions that record when they run.
 #pragma once
 
 #include <deque>
@@ -56,7 +56,7 @@ class WorkLog {
     entry.log->done_.push_back(entry.name);
   }
 
-  /// Looked up through berth once a device, so that later submissions make no call of berth's.
+  /// Looked up once for each device, so that later submissions make no call of berth.
   CUcontext context_of(StreamRef stream) {
     const std::lock_guard lock(mutex_);
     CUcontext& context = contexts_[&stream.context()];

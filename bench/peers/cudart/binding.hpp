@@ -8,15 +8,15 @@
 
 namespace berth::bench {
 
-/// Leads a copy of the runtime API somewhere. The calls cost at most what libcudart's do: the
-/// current device is remembered, as there, and nothing else is added to the driver call. One
+/// Directs a copy of the runtime API to a target. The calls cost at most as much as libcudart's:
+/// the current device is cached, as there, and nothing else is added to the driver call. One
 /// binding of a copy at a time.
 class CudartBinding {
  public:
   /// To the driver of `session`, on the device whose context is current on the calling thread.
   /// Threads that call the runtime API must have that context current.
   CudartBinding(Session& session, LeadCudart& lead);
-  /// To nothing: what is left is the CPU cost of the caller.
+  /// To no driver, which leaves the CPU cost of the caller.
   explicit CudartBinding(LeadCudart& lead);
   ~CudartBinding();
   CudartBinding(const CudartBinding&) = delete;

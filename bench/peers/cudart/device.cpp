@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The current device is remembered rather than asked for, as the runtime API itself does.
+// The current device is cached rather than queried, as in the runtime API itself.
 #include <utility>
 
 #include "peers/cudart/forward.hpp"
@@ -22,7 +22,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return forward([=](const Driver& to) { return to.try_device_get_count(count); });
 }
 
-/// What an allocator asks for; the rest is 0.
+/// The attributes that an allocator queries; others are 0.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   *properties = {};
   return forward([=](const Driver& to) {
@@ -53,7 +53,7 @@ cudaError_t cudaGetLastError() {
   return error;
 }
 
-// The driver's names for the codes that pass through.
+// The driver's names of the codes that are passed on.
 const char* cudaGetErrorName(cudaError_t error) {
   const char* name = nullptr;
   forward([&](const Driver& to) { return to.try_get_error_name(CUresult(error), &name); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the functions of the runtime API reach the driver that they lead to.
+// Forwarding from the functions of the runtime API to the driver.
 #pragma once
 
 #include <cuda.h>
@@ -15,14 +15,14 @@ extern CudartTarget target;
 extern decltype(&cuStreamGetId) stream_get_id;
 extern thread_local cudaError_t last_error;
 
-/// "Not ready" is no error, as its documentation says: CUB, which looks at the last error after
-/// each of its calls, would fail where an event is pending.
+/// "Not ready" is not an error, as its documentation says: CUB, which checks the last error after
+/// each call, would otherwise fail if an event is pending.
 inline cudaError_t note(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
   return error;
 }
 
-/// `call` on the driver that is the target; success where driver calls are left out.
+/// `call` on the target driver; success if driver calls are left out.
 template <class Call>
 cudaError_t forward(Call call) {
   if (target.kind == CudartTarget::Kind::driver)

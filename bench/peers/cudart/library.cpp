@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch's allocator is linked with beyond what allocation calls. Most of it is never reached
-// here, and says so where it is. Without the runtime API's header, whose declarations differ.
+// Functions with which PyTorch's allocator is linked, other than those that allocation calls. Most
+// are never called here, and fail with a message if they are. Without the runtime API's header,
+// whose declarations differ.
 #include <cuda.h>
 
 #include "peers/cudart/target.hpp"

@@ -10,7 +10,7 @@ CudartTarget target;
 decltype(&cuStreamGetId) stream_get_id = nullptr;
 thread_local cudaError_t last_error = cudaSuccess;
 
-// The codes that pass through unchanged.
+// The codes that are passed on unchanged.
 static_assert(int(cudaErrorMemoryAllocation) == int(CUDA_ERROR_OUT_OF_MEMORY));
 static_assert(int(cudaErrorInvalidValue) == int(CUDA_ERROR_INVALID_VALUE));
 static_assert(int(cudaErrorInitializationError) == int(CUDA_ERROR_NOT_INITIALIZED));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a copy of the runtime API leads. There is one in each benchmark, for CUB, and one as a
-// library for peers that come as libraries.
+// The target of a copy of the runtime API. Each benchmark has one copy, for CUB, and there is one
+// as a library, for peers that are libraries.
 #pragma once
 
 #include <cuda.h>
@@ -19,13 +19,13 @@ struct CudartTarget {
   };
   Kind kind = Kind::none;
   const Driver* driver = nullptr;
-  CUcontext context = nullptr;  ///< the one that a thread gets that sets the device
+  CUcontext context = nullptr;  ///< the context of a thread that sets the device
   int device = 0;
-  /// The driver's functions that berth does not use, by name; null where there is none.
+  /// The driver's functions that berth does not use, by name; null if there is none.
   std::function<void*(const char* symbol)> resolve;
 };
 
-/// Leads this copy to `target`. While no other thread calls the runtime API.
+/// Directs this copy to `target`. No other thread may call the runtime API meanwhile.
 using LeadCudart = void(const CudartTarget& target);
 extern "C" LeadCudart berth_lead_cudart;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmm::mr::pool_memory_resource, as RAPIDS ships it, over cudaMalloc. It starts empty and has no
-// limit, so that it grows by doubling; with one, even of all memory, it grows by half of what is
-// left.
+// limit, so that it grows by doubling; with a limit, even of all memory, it grows by half of the
+// rest.
 #include <rmm/mr/cuda_memory_resource.hpp>
 #include <rmm/mr/pool_memory_resource.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's CUDACachingAllocator, as PyTorch ships it, with its default settings. There is one in a
-// process, so that a new cache is the old one, emptied.
+// PyTorch's CUDACachingAllocator, as PyTorch ships it, with its default settings. A process has
+// one, so a new cache is the old one, emptied.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -10,7 +10,7 @@
 
 #include "peers/modules/peer_functions.hpp"
 
-// Not in its headers: what PyTorch's own start gives this library to ask by.
+// Not in its headers: PyTorch's own initialization sets this in the library.
 namespace c10::cuda::_internal {
 void setHasPrimaryContext(bool (*has_primary_context)(DeviceIndex));
 }
@@ -46,7 +46,7 @@ void trim(void*) {
   caching::emptyCache();
 }
 
-volatile c10::StreamId last_id;  // so that no compiler leaves out what is asked for
+volatile c10::StreamId last_id;  // so that the compiler does not remove the query
 
 void enter() {
   c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });

@@ -65,8 +65,8 @@ std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Allocations& a
 }
 
 /// Whether the host should extract the range from a larger range of the device that also contains a
-/// neighbour. Not in the other direction, because the host would read the source before pending
-/// work of the stream has written it.
+/// neighbor. Not in the other direction, because the host would read the source before pending work
+/// of the stream has written it.
 bool is_packed(std::span<const PlacedRange> all, std::size_t index, std::size_t bytes_max) {
   const PlacedRange& it = all[index];
   const bool to_host = it.to->kind.type == Type::pinned && it.from->kind.type == Type::device;

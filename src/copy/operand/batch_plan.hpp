@@ -29,8 +29,8 @@ struct PlannedCopy {
 /// find_allocation() of a range.
 using FindAllocation = std::function<AllocationInfo(const void* data, std::size_t bytes)>;
 
-/// `ranges` have been checked; ranges of 0 bytes are omitted. Neighbours that are contiguous on
-/// both sides, in the same allocations, are merged.
+/// `ranges` have been checked; ranges of 0 bytes are omitted. Neighbors that are contiguous on both
+/// sides, in the same allocations, are merged.
 /// Errors  As find_allocation().
 std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
                                     const FindAllocation& find);

@@ -36,7 +36,7 @@ class ProgressWord {
   /// The number of steps that have passed, at least `known`. Their effects are visible.
   [[nodiscard]] std::size_t read(const Driver& driver, std::size_t known) const {
     const std::size_t steps = std::atomic_ref(*word_).load(std::memory_order_acquire);
-    // The simulator's race detector sees only driver calls, and must be told.
+    // The simulator's race detector sees only driver calls, so the read is reported to it.
     if (steps != known) driver.sim_host_observes(word_, steps);
     return steps;
   }

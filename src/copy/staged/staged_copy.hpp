@@ -112,7 +112,7 @@ class StagedCopy {
   [[nodiscard]] bool has_turn() const { return has_turn_; }
   /// Called when no other copy uses the slots.
   void begin_turn();
-  /// The copy does not use the slots any more. Tells the simulated driver so.
+  /// The copy no longer uses the slots, which is reported to the simulated driver.
   void end_turn();
 
   // The host work.

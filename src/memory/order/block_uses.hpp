@@ -74,7 +74,8 @@ class BlockUses {
 
   // Holds of live and of pending blocks. A block has one hold for each call of hold().
 
-  /// The block must be live. Errors std::bad_alloc: nothing is changed.
+  /// The block must be live.
+  /// Errors  std::bad_alloc: nothing is changed.
   void hold(Block& block);
   /// Undoes one hold(). Returns whether the block is pending and now ready to be released.
   /// Allocates nothing.

@@ -58,9 +58,9 @@ class GraphHolds {
   /// Between begin() and the result of attach(), the hold counts as the driver's.
   void begin() noexcept { ++outstanding_; }
   void cancel() noexcept { --outstanding_; }
-  /// Gives the hold to the graph of `capture`. Call it without a lock. Errors DriverError: if
-  /// `hold` is not null then, the caller still owns it and calls cancel(); otherwise collect()
-  /// returns it later.
+  /// Gives the hold to the graph of `capture`. Call it without a lock.
+  /// Errors  DriverError: if `hold` is not null then, the caller still owns it and calls cancel();
+  ///         otherwise collect() returns it later.
   void attach(HoldPtr& hold, const CaptureState& capture) const;
   /// `hold` has been handed over: from now on the graph is known to hold the block. Harmless if the
   /// graph has been destroyed meanwhile. If there is no host memory, nothing is changed.
