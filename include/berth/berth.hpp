@@ -30,6 +30,7 @@
 #include "berth/handle_counters.hpp"
 #include "berth/handle_pool.hpp"
 #include "berth/host_allocator.hpp"
+#include "berth/host_mapping.hpp"
 #include "berth/host_registration.hpp"
 #include "berth/local_rank.hpp"
 #include "berth/memory_limits.hpp"

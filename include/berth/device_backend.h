@@ -133,6 +133,23 @@ BERTH_API berth_status berth_buffer_copy(berth_runtime* runtime, void* target, b
                                          const berth_transfer_options* options,
                                          berth_transfer** transfer);
 
+/// A mapping of host memory for the devices of a backend. Safe from any thread, as long as it is
+/// freed once.
+typedef struct berth_host_mapping berth_host_mapping;
+
+/// Maps host memory for all devices of the backend of `device`, so that they read and write it
+/// themselves: what pinned memory is for CUDA. The memory must stay as it is until the mapping is
+/// freed.
+/// Errors  BERTH_INVALID_ARGUMENT: no such device; memory of a CUDA device; a range that wraps
+///         around or overlaps memory that is mapped for the backend. BERTH_NOT_SUPPORTED: the
+///         backend maps no memory. BERTH_BACKEND_ERROR. BERTH_OUT_OF_MEMORY. Nothing is mapped
+///         then.
+BERTH_API berth_status berth_host_mapping_create(berth_runtime* runtime, berth_device device,
+                                                 void* data, size_t bytes,
+                                                 berth_host_mapping** mapping);
+/// Ends the mapping. Transfers of the memory must be over. Null: no effect.
+BERTH_API void berth_host_mapping_free(berth_host_mapping* mapping);
+
 /// Buffers of one device, and what was copied.
 typedef struct berth_buffer_counters {
   size_t struct_size;

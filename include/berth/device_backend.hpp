@@ -135,6 +135,14 @@ class BERTH_API DeviceBackend {
   /// filled.
   [[nodiscard]] virtual std::unique_ptr<Buffer> copy(const Buffer& source, int index,
                                                      Done done) = 0;
+
+  /// Prepares host memory for transfers by all devices of the backend: the device then reads and
+  /// writes it itself. It overlaps no other such memory. Returns false if the backend maps no
+  /// memory, as the default does.
+  [[nodiscard]] virtual bool map_host_memory(std::span<std::byte> /*memory*/) { return false; }
+  /// Ends that. `memory`: the start of such memory, which no operation uses. The default does
+  /// nothing.
+  virtual void unmap_host_memory(std::byte* /*memory*/) {}
 };
 
 }  // namespace berth

@@ -11,6 +11,7 @@
 #include "berth/device.hpp"
 #include "berth/export.h"
 #include "berth/file.hpp"
+#include "berth/host_mapping.hpp"
 #include "berth/report.hpp"
 #include "berth/stream.hpp"
 #include "berth/transfer.hpp"
@@ -136,6 +137,15 @@ class BERTH_API DeviceBuffers {
   /// Errors    As DeviceBuffer::read() and Copier::start().
   Transfer copy(void* target, const DeviceBuffer& source, std::size_t offset, std::size_t bytes,
                 StreamRef stream, TransferOptions options = {});
+
+  /// Maps host memory for all devices of the backend of `device`, so that they read and write it
+  /// themselves: what pinned memory is for CUDA. Transfers work without it. 0 bytes gives an empty
+  /// mapping. The memory must stay as it is until the mapping ends.
+  /// Blocking  As long as the backend takes, which may pin the memory.
+  /// Errors    InvalidArgument: no such device; null; memory of a CUDA device; a range that wraps
+  ///           around or overlaps memory that is mapped for the backend. NotSupported: the backend
+  ///           maps no memory. BackendError. OutOfMemory. Nothing is mapped then.
+  [[nodiscard]] HostMapping map_host_memory(Device device, void* data, std::size_t bytes);
 
   /// The counters of one device, which must be one of a backend.
   [[nodiscard]] BufferCounters counters(Device device) const;

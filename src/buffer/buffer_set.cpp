@@ -6,6 +6,9 @@
 
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
+#include "buffer/host_mapping.hpp"
+
 namespace berth {
 
 BufferState::BufferState(std::shared_ptr<BufferSet> set, const RegisteredBackend& owner,
@@ -104,16 +107,39 @@ void BufferSet::remove(BufferState& state) noexcept {
   counters.bytes_live -= state.bytes();
 }
 
+void BufferSet::add(HostMappingState& mapped) {
+  require_open();
+  const MutexLock lock(mutex_);
+  for (const HostMappingState* const other : mapped_) {
+    if (!mapped.overlaps(*other)) continue;
+    throw InvalidArgument(format_text(
+        "{} B of the host at {} overlap {} B at {}, which are mapped for {}; accepted: memory that "
+        "is not mapped",
+        mapped.memory().size(), static_cast<const void*>(mapped.memory().data()),
+        other->memory().size(), static_cast<const void*>(other->memory().data()),
+        other->owner_.type.name()));
+  }
+  mapped_.insert(&mapped);
+}
+
+bool BufferSet::remove(HostMappingState& mapped) noexcept {
+  const MutexLock lock(mutex_);
+  return mapped_.erase(&mapped) != 0;
+}
+
 void BufferSet::close() noexcept {
   if (!is_here()) return;
   std::unordered_set<BufferState*> left;
+  std::unordered_set<HostMappingState*> mapped;
   {
     const MutexLock lock(mutex_);
     while (transfers_ > 0) idle_.wait(mutex_);
     is_closed_ = true;
     left = live_;
+    mapped.swap(mapped_);
   }
   for (BufferState* const state : left) state->buffer_ = nullptr;
+  for (HostMappingState* const memory : mapped) memory->unmap();
   notices_.finish();
   work_.finish();
 }

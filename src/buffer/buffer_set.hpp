@@ -24,6 +24,7 @@
 namespace berth {
 
 class BufferSet;
+class HostMappingState;
 
 /// The state of a DeviceBuffer.
 class BufferState {
@@ -94,7 +95,13 @@ class BufferSet {
   void count_copied(Device device, std::size_t bytes) BERTH_EXCLUDES(mutex_);
   [[nodiscard]] BufferCounters counters(Device device) const BERTH_EXCLUDES(mutex_);
 
-  /// Waits for all transfers and their callbacks, and frees the memory of all buffers.
+  /// Errors  As require_open(). InvalidArgument also: it overlaps mapped memory of its backend.
+  void add(HostMappingState& mapped) BERTH_EXCLUDES(mutex_);
+  /// Whether it was there: not after close().
+  bool remove(HostMappingState& mapped) noexcept BERTH_EXCLUDES(mutex_);
+
+  /// Waits for all transfers and their callbacks, frees the memory of all buffers, and unmaps all
+  /// mapped memory.
   void close() noexcept BERTH_EXCLUDES(mutex_);
 
  private:
@@ -111,6 +118,7 @@ class BufferSet {
   std::size_t transfers_ BERTH_GUARDED_BY(mutex_) = 0;  ///< not over, or callback not called
   bool is_closed_ BERTH_GUARDED_BY(mutex_) = false;
   std::unordered_set<BufferState*> live_ BERTH_GUARDED_BY(mutex_);
+  std::unordered_set<HostMappingState*> mapped_ BERTH_GUARDED_BY(mutex_);
   std::unordered_map<Device, BufferCounters> counters_ BERTH_GUARDED_BY(mutex_);
   TaskThread notices_;
   TaskThread work_;

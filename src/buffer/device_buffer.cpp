@@ -14,11 +14,15 @@
 #include "buffer/buffer_set.hpp"
 #include "buffer/buffer_transfer.hpp"
 #include "buffer/file_filling.hpp"
+#include "buffer/host_mapping.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/operand/open_file.hpp"
 
 namespace berth {
 namespace {
+
+/// Named in error messages.
+constexpr const char* kMappedName = "memory to map";
 
 using HostBlock = std::shared_ptr<std::byte[]>;
 
@@ -188,6 +192,16 @@ class DeviceBuffers::Impl {
     return copier_.start(target, block.get(), bytes, stream, keeping(std::move(options), block));
   }
 
+  std::unique_ptr<HostMappingState> map_host_memory(Device device, void* data, std::size_t bytes) {
+    const RegisteredBackend& owner = registry_.backend(device);
+    set_->require_open();
+    if (bytes == 0) return nullptr;
+    check_range(data, bytes, kMappedName);
+    set_->require_host_memory(data, bytes, kMappedName);
+    return std::make_unique<HostMappingState>(set_, owner,
+                                              std::span(static_cast<std::byte*>(data), bytes));
+  }
+
   [[nodiscard]] BufferCounters counters(Device device) const {
     static_cast<void>(registry_.backend(device));
     return set_->counters(registry_.resolve(device));
@@ -269,6 +283,10 @@ DeviceBuffer DeviceBuffers::create(Device device, const void* source, std::size_
 Transfer DeviceBuffers::copy(void* target, const DeviceBuffer& source, std::size_t offset,
                              std::size_t bytes, StreamRef stream, TransferOptions options) {
   return impl_->copy(target, source, offset, bytes, stream, std::move(options));
+}
+
+HostMapping DeviceBuffers::map_host_memory(Device device, void* data, std::size_t bytes) {
+  return HostMapping(impl_->map_host_memory(device, data, bytes));
 }
 
 BufferCounters DeviceBuffers::counters(Device device) const {

@@ -21,6 +21,10 @@ struct berth_buffer {
   berth::DeviceBuffer buffer;
 };
 
+struct berth_host_mapping {
+  berth::HostMapping mapping;
+};
+
 namespace {
 
 PjrtOption to_option(const berth_pjrt_option& option) {
@@ -251,6 +255,21 @@ berth_status berth_buffer_copy(berth_runtime* runtime, void* target, berth_buffe
     return owner.buffers().copy(target, require(source, "source").buffer, offset, bytes,
                                 to_stream(stream), std::move(chosen));
   });
+}
+
+berth_status berth_host_mapping_create(berth_runtime* runtime, berth_device device, void* data,
+                                       size_t bytes, berth_host_mapping** mapping) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    auto& out = require(mapping, "mapping");
+    auto created = std::make_unique<berth_host_mapping>();
+    created->mapping = owner.buffers().map_host_memory(to_device(device), data, bytes);
+    out = created.release();
+  });
+}
+
+void berth_host_mapping_free(berth_host_mapping* mapping) {
+  delete mapping;
 }
 
 berth_status berth_buffer_get_counters(berth_runtime* runtime, berth_device device,

@@ -7,6 +7,7 @@
 
 #include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "device/visible_variables.hpp"
 
 namespace berth {
 namespace {
@@ -35,7 +36,11 @@ RegisteredBackend::RegisteredBackend(DeviceType type_, std::unique_ptr<DeviceBac
         format_text("the backend of {} ({}) reports {} devices; accepted: 0 to {}", type.name(),
                     name, count, kDevicesMax));
   }
-  for (int index = 0; index < count; ++index) devices.push_back(backend->describe(index));
+  variables = visible_variables(type.name(), name);
+  for (int index = 0; index < count; ++index) {
+    std::vector<DeviceAttribute>& known = devices.emplace_back(backend->describe(index)).attributes;
+    known.insert(known.end(), variables.begin(), variables.end());
+  }
 }
 
 RegisteredBackend::~RegisteredBackend() {
@@ -44,7 +49,11 @@ RegisteredBackend::~RegisteredBackend() {
 }
 
 std::string RegisteredBackend::list() const {
-  return list_devices(type, count(), std::string(type.name()).c_str());
+  std::string listed = list_devices(type, count(), std::string(type.name()).c_str());
+  for (const DeviceAttribute& variable : variables) {
+    listed += format_text("; {}={}", variable.name, quoted(std::get<std::string>(variable.value)));
+  }
+  return listed;
 }
 
 void BackendTable::require_free(DeviceType type) const {

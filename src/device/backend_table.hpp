@@ -26,12 +26,13 @@ struct RegisteredBackend {
   RegisteredBackend& operator=(const RegisteredBackend&) = delete;
 
   [[nodiscard]] int count() const noexcept { return static_cast<int>(devices.size()); }
-  /// "there are tpu:0 to tpu:3".
+  /// "there are tpu:0 to tpu:3", and the variables that select them, if they are set.
   [[nodiscard]] std::string list() const;
 
   const DeviceType type;
   std::unique_ptr<DeviceBackend> backend;
   std::string name;
+  std::vector<DeviceAttribute> variables;  ///< of visible_variables(), as the backend found them
   std::vector<DeviceDescription> devices;  ///< by ordinal
   const ForkOrigin origin;
 };

@@ -252,4 +252,21 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, in
   return buffer;
 }
 
+bool PjrtClient::map_host_memory(std::span<std::byte> memory) {
+  if (!api_.has(dma_map) || !api_.has(dma_unmap)) return false;
+  DmaMapArgs args{};
+  args.client = client_;
+  args.data = memory.data();
+  args.bytes = memory.size();
+  api_.call(dma_map, args);
+  return true;
+}
+
+void PjrtClient::unmap_host_memory(std::byte* memory) {
+  DmaUnmapArgs args{};
+  args.client = client_;
+  args.data = memory;
+  api_.call(dma_unmap, args);
+}
+
 }  // namespace berth::pjrt

@@ -28,6 +28,8 @@ class PjrtClient final : public DeviceBackend {
   void read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
             Done done) override;
   [[nodiscard]] std::unique_ptr<Buffer> copy(const Buffer& source, int index, Done done) override;
+  [[nodiscard]] bool map_host_memory(std::span<std::byte> memory) override;
+  void unmap_host_memory(std::byte* memory) override;
 
  private:
   [[nodiscard]] Device* device(int index) const {

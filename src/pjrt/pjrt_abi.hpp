@@ -349,44 +349,19 @@ struct SetBufferErrorArgs {
   std::size_t message_bytes;
 };
 
-struct TopologyCreateArgs {
+struct DmaMapArgs {
   std::size_t struct_size;
   void* extensions;
-  const char* name;
-  std::size_t name_bytes;
-  const NamedValue* options;
-  std::size_t option_count;
-  Topology* topology;  ///< out
+  Client* client;
+  void* data;
+  std::size_t bytes;
 };
 
-struct TopologyDestroyArgs {
+struct DmaUnmapArgs {
   std::size_t struct_size;
   void* extensions;
-  Topology* topology;
-};
-
-struct TopologyTextArgs {  ///< of TopologyDescription_PlatformName
-  std::size_t struct_size;
-  void* extensions;
-  const Topology* topology;
-  const char* text;  ///< out
-  std::size_t text_bytes;
-};
-
-struct TopologyDescriptionsArgs {
-  std::size_t struct_size;
-  void* extensions;
-  const Topology* topology;
-  Description* const* descriptions;  ///< out
-  std::size_t description_count;
-};
-
-struct TopologyAttributesArgs {
-  std::size_t struct_size;
-  void* extensions;
-  Topology* topology;
-  const NamedValue* attributes;  ///< out
-  std::size_t attribute_count;
+  Client* client;
+  void* data;
 };
 
 /// The offset of a slot's pointer in the table.

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "pjrt/pjrt_abi.hpp"
+#include "pjrt/pjrt_topology_abi.hpp"
 
 namespace berth::pjrt {
 
@@ -53,7 +54,9 @@ namespace berth::pjrt {
   X(retrieve_buffer,         104, \
     AsyncHostToDeviceTransferManager_RetrieveBuffer, RetrieveBufferArgs, buffer) \
   X(set_buffer_error,        108, \
-    AsyncHostToDeviceTransferManager_SetBufferError, SetBufferErrorArgs, message_bytes)
+    AsyncHostToDeviceTransferManager_SetBufferError, SetBufferErrorArgs, message_bytes) \
+  X(dma_map,                 110, Client_DmaMap, DmaMapArgs, bytes) \
+  X(dma_unmap,               111, Client_DmaUnmap, DmaUnmapArgs, data)
 // clang-format on
 
 // Functions of errors, which return no value and are in every table.

@@ -133,6 +133,21 @@ static void a_file_fills_a_buffer(berth_runtime* runtime, int type) {
   unlink(path);
 }
 
+static void memory_is_mapped_until_it_is_freed(berth_runtime* runtime, int type) {
+  static char data[4096];
+  berth_host_mapping* mapping = NULL;
+  berth_host_mapping* second = NULL;
+  CHECK_OK(berth_host_mapping_create(runtime, device_of(type, 0), data, sizeof data, &mapping));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "which are mapped for cpjrt",
+              berth_host_mapping_create(runtime, device_of(type, 1), data + 4095, 1, &second));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "memory to map",
+              berth_host_mapping_create(runtime, device_of(type, 1), NULL, 1, &second));
+  berth_host_mapping_free(mapping);
+  CHECK_OK(berth_host_mapping_create(runtime, device_of(type, 1), data + 4095, 1, &second));
+  berth_host_mapping_free(second);
+  berth_host_mapping_free(NULL);
+}
+
 static void refusals_have_a_status(berth_runtime* runtime, const char* path) {
   const berth_pjrt_option fail = {"fail", "Client_Create", 0, 0, BERTH_PJRT_STRING};
   CHECK_FAILS(BERTH_BACKEND_ERROR, "PJRT_Client_Create failed with INTERNAL (13)",
@@ -180,6 +195,7 @@ void test_device_backend(void) {
   devices_are_described(machine.runtime, type);
   bytes_survive(&machine, type);
   a_file_fills_a_buffer(machine.runtime, type);
+  memory_is_mapped_until_it_is_freed(machine.runtime, type);
   refusals_have_a_status(machine.runtime, path);
   a_topology_is_described(machine.runtime, path);
   berth_buffer* late = NULL;

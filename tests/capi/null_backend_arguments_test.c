@@ -52,6 +52,9 @@ static void buffer_functions(const struct machine* machine) {
                 berth_buffer_create_on_stream(runtime, cpu, &data, 1, machine->stream, NULL, NULL));
   CHECK_REFUSED("stream",
                 berth_buffer_create_on_stream(runtime, cpu, &data, 1, none, NULL, &buffer));
+  berth_host_mapping* mapping = NULL;
+  CHECK_REFUSED("runtime", berth_host_mapping_create(NULL, cpu, &data, 1, &mapping));
+  CHECK_REFUSED("mapping", berth_host_mapping_create(runtime, cpu, &data, 1, NULL));
   CHECK_REFUSED("buffer", berth_buffer_get_device(NULL, &device));
   CHECK_REFUSED("buffer", berth_buffer_get_bytes(NULL, &bytes));
   CHECK_REFUSED("buffer", berth_buffer_get_transfer(NULL, &transfer));

@@ -15,7 +15,9 @@ MESON_OPTIONS = ("-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwe
 # Suites of which each file is a program.
 PROGRAM_A_FILE = ("replay",)
 # Suites whose program is in their folder.
-PROGRAM_IN_FOLDER = ("tool",)
+PROGRAM_IN_FOLDER = ("pjrt", "tool")
+# What a suite loads at run time.
+LOADED_BY = {"pjrt": ("pjrt-libraries",)}
 
 
 class DoesNotBuild(Exception):
@@ -96,6 +98,8 @@ class Workshop:
         """Builds the programs of these suites, or of one file of them.
         Errors  DoesNotBuild."""
         targets = dict.fromkeys(map(program_of, steps))
+        for step in steps:
+            targets.update(dict.fromkeys(LOADED_BY.get(step.partition("/")[0], ())))
         done = subprocess.run(
             ["ninja", "-C", self.build, f"-j{self.jobs}", *targets],
             capture_output=True,
@@ -119,6 +123,8 @@ class Workshop:
             "BERTH_TEST_TRACES": ":".join(str(folder) for folder in traces if folder.is_dir()),
             "BERTH_SOURCE_ROOT": str(self.source),
             "BERTH_SIM_LIBRARIES": str(self.build / "src/sim/exports"),
+            "BERTH_PJRT_PLUGINS": str(self.build / "tests/pjrt"),
+            "LD_LIBRARY_PATH": str(self.build / "src"),
         }
         begin = time.monotonic()
         # Tests have children of their own, which are to end with them.

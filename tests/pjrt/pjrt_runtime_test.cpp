@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PJRT plug-ins in a Runtime: by code, by text and by topology.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <variant>
@@ -159,6 +160,26 @@ TEST_CASE("the devices of a topology are described, and have no memory") {
                    "INVALID_ARGUMENT (3): no topology other"));
   }
   CHECK(plugin_objects_live(path) == 0);
+}
+
+TEST_CASE("the variables that select devices of a make are named beside its devices") {
+  const auto refusal = [](const char* name) {
+    Simulation simulation(two_cuda_devices());
+    simulation.runtime->register_pjrt(name, plugin_path("current"));
+    const DeviceRegistry& devices = simulation.runtime->devices();
+    const DeviceType type = DeviceType::register_name(name);
+    const std::vector<DeviceAttribute> known = devices.describe(Device::of(type, 0)).attributes;
+    const bool is_attribute = std::ranges::any_of(
+        known, [](const DeviceAttribute& each) { return each.name == "TPU_VISIBLE_CHIPS"; });
+    CHECK(is_attribute == (type.name() == "mytpu"));
+    return message_of<InvalidArgument>([&] { return devices.resolve(Device::of(type, 7)); });
+  };
+  setenv("TPU_VISIBLE_CHIPS", "0,1", 1);
+  CHECK(refusal("mytpu") ==
+        "mytpu:7: no such device: there are mytpu:0 to mytpu:1; TPU_VISIBLE_CHIPS=\"0,1\"");
+  CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
+  unsetenv("TPU_VISIBLE_CHIPS");
+  CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
 }
 
 }  // namespace pjrt_runtime_test

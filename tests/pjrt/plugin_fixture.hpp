@@ -28,13 +28,24 @@ inline std::string plugin_path(std::string_view variant) {
   return std::string(folder) + "/libpjrt_plugin_" + std::string(variant) + ".so";
 }
 
-/// Number of objects that a plug-in of the tests has not been asked to free.
-inline int plugin_objects_live(const std::string& path) {
+/// A function of a plug-in of the tests, for its tests.
+template <class Function>
+Function* plugin_function(const std::string& path, const char* name) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
-  auto* const live = reinterpret_cast<int (*)()>(dlsym(library, "berth_test_pjrt_live"));
-  REQUIRE(bool(live));
-  return live();
+  auto* const function = reinterpret_cast<Function*>(dlsym(library, name));
+  REQUIRE(bool(function));
+  return function;
+}
+
+/// Number of objects that a plug-in of the tests has not been asked to free.
+inline int plugin_objects_live(const std::string& path) {
+  return plugin_function<int()>(path, "berth_test_pjrt_live")();
+}
+
+/// Number of calls of a function of the ABI, without "PJRT_"; of all of them for null.
+inline int plugin_calls(const std::string& path, const char* name) {
+  return plugin_function<int(const char*)>(path, "berth_test_pjrt_calls")(name);
 }
 
 /// Destruction fails the test where an object of the plug-in is left.

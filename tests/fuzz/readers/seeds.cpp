@@ -87,6 +87,11 @@ constexpr std::string_view kConfigurationWords[] = {"bytes_reserved_max",
                                                     "granule_bytes",
                                                     "virtual_memory",
                                                     "driver",
+                                                    "pjrt",
+                                                    "tpu:libtpu.so",
+                                                    "?",
+                                                    "&",
+                                                    "'",
                                                     "cross_stream_reuse",
                                                     "max_split_size_mb",
                                                     "expandable_segments",
@@ -204,6 +209,9 @@ std::vector<std::string> configuration_seeds() {
           "max_split_size_mb:512,garbage_collection_threshold:0.8,expandable_segments:True",
           "roundup_power2_divisions:[256:1,512:2,>:8]",
           "driver=" + kHostile,
+          "pjrt=tpu:libtpu.so;x:/opt/x.so?cpu_device_count=4&ratio=0.5&mode='true'&fast=true",
+          "pjrt=a:b?c=" + kHostile,
+          "pjrt=none",
           kHostile};
 }
 

@@ -148,4 +148,24 @@ inline Error* call(const Function<SetBufferErrorArgs>& function, SetBufferErrorA
   return nullptr;
 }
 
+inline Error* call(const Function<DmaMapArgs>& function, DmaMapArgs& args) {
+  RETURN_IF_ERROR(check_size(function, args));
+  RETURN_IF_ERROR(told_error(*args.client, function));
+  const std::lock_guard lock(args.client->mutex);
+  if (!args.client->mapped.emplace(args.data, args.bytes).second)
+    return new_error(Code::already_exists, "the memory is mapped");
+  ++live.mappings;
+  return nullptr;
+}
+
+inline Error* call(const Function<DmaUnmapArgs>& function, DmaUnmapArgs& args) {
+  RETURN_IF_ERROR(check_size(function, args));
+  RETURN_IF_ERROR(told_error(*args.client, function));
+  const std::lock_guard lock(args.client->mutex);
+  if (args.client->mapped.erase(args.data) == 0)
+    return new_error(Code::not_found, "the memory is not mapped");
+  --live.mappings;
+  return nullptr;
+}
+
 }  // namespace berth::pjrt

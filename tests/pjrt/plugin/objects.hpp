@@ -27,9 +27,10 @@ struct Live {
   std::atomic<int> buffers = 0;
   std::atomic<int> managers = 0;
   std::atomic<int> topologies = 0;
+  std::atomic<int> mappings = 0;
 
   [[nodiscard]] int sum() const {
-    return errors + events + clients + buffers + managers + topologies;
+    return errors + events + clients + buffers + managers + topologies + mappings;
   }
 };
 inline Live live;
@@ -212,7 +213,9 @@ struct Client {
   const Knobs knobs;
   std::vector<std::unique_ptr<Device>> owned;
   std::vector<Device*> devices;
-  Queue queue;  ///< ends before the devices
+  std::mutex mutex;
+  std::map<const void*, std::size_t> mapped;  ///< guarded by mutex; left at the end: leaked
+  Queue queue;                                ///< ends before the devices
   Counted counted{live.clients};
 };
 

@@ -7,6 +7,7 @@
 //
 // As plug-ins of OpenXLA do, every function refuses arguments that are shorter than it knows.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
@@ -232,9 +233,13 @@ Error* call(const Function<TopologyAttributesArgs>& function, TopologyAttributes
   return nullptr;
 }
 
+/// Calls by slot since the plug-in was loaded.
+std::atomic<int> calls[kSlots];
+
 /// The entry of a slot.
 template <const auto& kFunction>
 Error* entry(typename std::remove_cvref_t<decltype(kFunction)>::Args* args) {
+  ++calls[kFunction.slot];
   return call(kFunction, *args);
 }
 
@@ -278,4 +283,15 @@ extern "C" BERTH_API const berth::pjrt::Table* GetPjrtApi() {
 /// Number of live objects of all kinds.
 extern "C" BERTH_API int berth_test_pjrt_live() {
   return berth::pjrt::live.sum();
+}
+
+/// Number of calls of the function "PJRT_" + `name`; of all functions for null.
+extern "C" BERTH_API int berth_test_pjrt_calls(const char* name) {
+  using namespace berth::pjrt;
+  int sum = 0;
+#define ADD_CALLS(member, slot, symbol, Args, last) \
+  if (name == nullptr || std::string_view(name) == #symbol) sum += calls[slot];
+  BERTH_PJRT_FUNCTIONS(ADD_CALLS)
+#undef ADD_CALLS
+  return sum;
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
 #include "simulator.h"
+#include "tensor.h"
 
 static void require(berth_status status) {
   if (status == BERTH_OK) return;
@@ -38,13 +38,13 @@ static void devices(library* lib) {
 static void arithmetic(library* lib) {
   const float values[4] = {1, 2, 3, 4};
   tensor a, there, sum, product, back;
-  require(tensor_new(lib, 2, 2, berth_device_cpu(), 0, &a));
-  memcpy(tensor_numbers(lib, &a, 1), values, tensor_bytes(&a));
-  require(tensor_to(lib, &a, berth_device_cuda(1), 0, &there));
+  require(tensor_new(lib, 2, 2, berth_device_cpu(), false, &a));
+  memcpy(tensor_numbers(lib, &a, true), values, tensor_bytes(&a));
+  require(module_copy(lib, &a, 1, berth_device_cuda(1), false, &there));
   require(tensor_add(lib, &there, &there, &sum));
   require(tensor_multiply(lib, &sum, &there, &product));
-  require(tensor_to(lib, &product, berth_device_cpu(), 0, &back));
-  const float* const result = tensor_numbers(lib, &back, 0);
+  require(module_copy(lib, &product, 1, berth_device_cpu(), false, &back));
+  const float* const result = tensor_numbers(lib, &back, false);
   printf("%g %g %g %g\n", result[0], result[1], result[2], result[3]);
   show_error(tensor_add(lib, &a, &there, &sum));
   show_error(tensor_add(lib, &there, &a, &sum));
@@ -53,35 +53,35 @@ static void arithmetic(library* lib) {
 }
 
 static void modules(library* lib) {
-  tensor weight, bias;
-  require(tensor_new(lib, 8, 4, berth_device_cpu(), 0, &weight));
-  require(tensor_new(lib, 1, 4, berth_device_cpu(), 0, &bias));
-  tensor* const tensors[] = {&weight, &bias};
-  const char* const names[] = {"weight", "bias"};
-  const module both = {names, tensors, 2};
-  require(module_to(lib, tensors, 2, berth_device_cuda(1)));
-  print_device("weight", weight.device);
-  show_error(module_to(lib, tensors, 2, berth_device_cuda(9)));
-  print_device("bias", bias.device);
+  tensor model[2];
+  require(tensor_new(lib, 8, 4, berth_device_cpu(), false, &model[0]));
+  require(tensor_new(lib, 1, 4, berth_device_cpu(), false, &model[1]));
+  model[0].name = "weight";
+  model[1].name = "bias";
+  require(module_to(lib, model, 2, berth_device_cuda(1)));
+  print_device("weight", model[0].device);
+  show_error(module_to(lib, model, 2, berth_device_cuda(9)));
+  print_device("bias", model[1].device);
 
   berth_device_map *same, *elsewhere, *nowhere;
   require(berth_device_map_create_table(NULL, 0, &same));
   require(berth_device_map_parse("cuda:1=cuda:0", &elsewhere));
   require(berth_device_map_parse("cuda:1=cuda:3", &nowhere));
-  require(module_save(lib, &both, "c.safetensors"));
-  require(module_load(lib, &both, "c.safetensors", same));
-  print_device("loaded: weight", weight.device);
-  require(module_load(lib, &both, "c.safetensors", elsewhere));
-  print_device("loaded: weight", weight.device);
-  show_error(module_load(lib, &both, "c.safetensors", nowhere));
-  if (truncate("c.safetensors", 200) == 0)
-    show_error(module_load(lib, &both, "c.safetensors", same));
-  show_error(module_load(lib, &both, "missing.safetensors", same));
+  require(module_save(lib, model, 2, "c.safetensors"));
+  require(module_load(lib, model, 2, "c.safetensors", same));
+  print_device("loaded: weight", model[0].device);
+  require(module_load(lib, model, 2, "c.safetensors", elsewhere));
+  print_device("loaded: weight", model[0].device);
+  show_error(module_load(lib, model, 2, "c.safetensors", nowhere));
+  for (long size = 200; size > 0; size -= 150)
+    if (truncate("c.safetensors", size) == 0)
+      show_error(module_load(lib, model, 2, "c.safetensors", same));
+  show_error(module_load(lib, model, 2, "missing.safetensors", same));
   berth_device_map_release(same);
   berth_device_map_release(elsewhere);
   berth_device_map_release(nowhere);
-  tensor_free(&weight);
-  tensor_free(&bias);
+  tensor_free(&model[0]);
+  tensor_free(&model[1]);
 }
 
 // Each batch moves on a second stream while the device computes with the one before.
@@ -91,14 +91,14 @@ static void prefetch(library* lib) {
   tensor host, sum = {0};
   require(library_stream(lib, device, &compute));
   require(berth_stream_acquire(lib->runtime, device, 0, &side));
-  require(tensor_new(lib, 64, 64, berth_device_cpu(), TENSOR_PINNED, &host));
-  memset(tensor_numbers(lib, &host, 1), 0, tensor_bytes(&host));
+  require(tensor_new(lib, 64, 64, berth_device_cpu(), true, &host));
+  memset(tensor_numbers(lib, &host, true), 0, tensor_bytes(&host));
   for (int step = 0; step < 3; ++step) {
     tensor batch;
     berth_event arrived;
     berth_stream_guard* guard;
     require(berth_stream_guard_enter(side, &guard));
-    require(tensor_to(lib, &host, device, TENSOR_NON_BLOCKING, &batch));
+    require(module_copy(lib, &host, 1, device, true, &batch));
     berth_stream_guard_leave(guard);
     require(berth_event_acquire_recorded(lib->runtime, side, &arrived));
     require(berth_stream_wait(compute, arrived));
@@ -117,11 +117,11 @@ static void prefetch(library* lib) {
 // berth_stream_sync() is missing.
 static void read_too_early(library* lib) {
   tensor a, there, back;
-  require(tensor_new(lib, 1, 1, berth_device_cpu(), 0, &a));
-  *tensor_numbers(lib, &a, 1) = 1;
-  require(tensor_to(lib, &a, berth_device_cuda(0), 0, &there));
-  require(tensor_to(lib, &there, berth_device_cpu(), TENSOR_NON_BLOCKING, &back));
-  tensor_numbers(lib, &back, 0);
+  require(tensor_new(lib, 1, 1, berth_device_cpu(), false, &a));
+  *tensor_numbers(lib, &a, true) = 1;
+  require(module_copy(lib, &a, 1, berth_device_cuda(0), false, &there));
+  require(module_copy(lib, &there, 1, berth_device_cpu(), true, &back));
+  tensor_numbers(lib, &back, false);
   tensor_free(&a);
   tensor_free(&there);
   tensor_free(&back);

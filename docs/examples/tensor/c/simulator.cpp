@@ -11,25 +11,25 @@ namespace {
 
 std::unique_ptr<berth::sim::Simulator> simulator;
 
-void launch(kernel* element, const kernel_arguments* arguments, const size_t bytes[3], long count,
+void launch(kernel* element, const tensor* a, const tensor* b, const tensor* out,
             CUstream_st* stream) {
   using berth::sim::MemoryUse;
-  const auto compute = [given = *arguments, element, count](berth::sim::KernelMemory ranges) {
-    kernel_arguments host = given;
-    host.in[0] = reinterpret_cast<const float*>(ranges[0].data());
-    host.in[1] = reinterpret_cast<const float*>(ranges[1].data());
-    host.out = reinterpret_cast<float*>(ranges[2].data());
-    for (long i = 0; i < count; ++i) element(i, &host);
+  const auto compute = [element, inner = a->columns, columns = b->columns,
+                        count = out->rows * out->columns](berth::sim::KernelMemory ranges) {
+    const auto* const left = reinterpret_cast<const float*>(ranges[0].data());
+    const auto* const right = reinterpret_cast<const float*>(ranges[1].data());
+    auto* const result = reinterpret_cast<float*>(ranges[2].data());
+    for (long i = 0; i < count; ++i) element(i, left, right, result, inner, columns);
   };
   simulator->launch(stream, {.duration_ns = 5'000,
-                             .uses = {MemoryUse::read(arguments->in[0], bytes[0]),
-                                      MemoryUse::read(arguments->in[1], bytes[1]),
-                                      MemoryUse::write(arguments->out, bytes[2])},
+                             .uses = {MemoryUse::read(a->data, tensor_bytes(a)),
+                                      MemoryUse::read(b->data, tensor_bytes(b)),
+                                      MemoryUse::write(out->data, tensor_bytes(out))},
                              .compute = compute});
 }
 
-void host_uses(const void* data, size_t bytes, int writes) {
-  if (writes != 0)
+void host_uses(const void* data, size_t bytes, bool writes) {
+  if (writes)
     simulator->host_writes(data, bytes);
   else
     simulator->host_reads(data, bytes);

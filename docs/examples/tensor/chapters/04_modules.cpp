@@ -60,21 +60,21 @@ Cost cost_of(const Body& body) {
   return {driver_calls() - start.calls, mini::library().kernels->now_ns() - start.ns};
 }
 
-/// What moving 1,000 parameters to cuda:0 costs, one by one and as a module.
-void compare(std::ostream& out, mini::Device from) {
+/// What moving 1,000 parameters costs, one by one and as a module.
+void compare(std::ostream& out, mini::Device from, mini::Device to) {
   Wide one_by_one(from);
   Wide together(from);
   {
     Wide first(from);  // from here on, memory for two is cached, and staging memory is there
     Wide second(from);
-    first.to("cuda");
-    second.to("cuda");
+    first.to(to);
+    second.to(to);
   }
   const Cost loop = cost_of([&] {
-    for (Tensor& parameter : one_by_one.parameters) parameter = parameter.to("cuda");
+    for (Tensor& parameter : one_by_one.parameters) parameter = parameter.to(to);
   });
-  const Cost module = cost_of([&] { together.to("cuda"); });
-  out << "from " << from.to_string()
+  const Cost module = cost_of([&] { together.to(to); });
+  out << "from " << from.to_string() << " to " << to.to_string()
       << ": 50 times fewer driver calls: " << (loop.calls >= 50 * module.calls ? "yes" : "no")
       << ", twice as fast: " << (loop.ns >= 2 * module.ns ? "yes\n" : "no\n");
 }
@@ -95,8 +95,9 @@ void chapter(std::ostream& out, bool timed) {
   mini::show_error(out, [&] { model.to("cuda:9"); });
   out << "after the error, still on " << model.mean.device().to_string() << '\n';
   if (timed) {
-    compare(out, "cpu");
-    compare(out, "cuda:1");
+    compare(out, "cpu", "cuda:0");
+    compare(out, "cuda:0", "cpu");
+    compare(out, "cuda:1", "cuda:0");
   }
 }
 

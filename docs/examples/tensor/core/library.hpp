@@ -18,6 +18,8 @@ struct Device : berth::Device {
   Device(const char* text) : berth::Device(parse(text)) {}
   Device(const std::string& text) : berth::Device(parse(text)) {}
   Device(berth::Device device) : berth::Device(device) {}
+  /// Of a registered type: its memory is buffers without addresses, and it runs no kernels of ours.
+  [[nodiscard]] bool is_opaque() const { return !is_cpu() && !is_cuda(); }
 };
 
 /// Owns the devices, their memory and their streams. main() creates the only one; every tensor must

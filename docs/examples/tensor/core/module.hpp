@@ -17,6 +17,10 @@ inline void move(const std::vector<Tensor*>& tensors, Device device, To options 
   if (options.non_blocking) sources = std::make_shared<std::vector<Tensor>>();
   for (const Tensor* tensor : tensors) {
     if (sources != nullptr) sources->push_back(*tensor);
+    if (device.is_opaque() || tensor->device().is_opaque()) {
+      targets.push_back(tensor->to(device));
+      continue;
+    }
     targets.emplace_back(tensor->shape(), device, options.non_blocking);
     batches[tensor->device()].push_back({targets.back().data(), tensor->data(), tensor->bytes()});
   }

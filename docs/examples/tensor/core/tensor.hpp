@@ -26,7 +26,12 @@ class Tensor {
   /// Undefined content. `pinned`: page-locked memory of the host, for tensors on the CPU.
   explicit Tensor(Shape shape, Device device = "cpu", bool pinned = false)
       : shape_(std::move(shape)), device_(devices().resolve(device)) {
-    memory_ = std::make_shared<berth::Allocation>(allocate(bytes(), pinned));
+    memory_ = std::make_shared<Memory>(Memory{allocate(bytes(), pinned), {}});
+  }
+  /// The content of a buffer of an opaque device.
+  Tensor(Shape shape, berth::DeviceBuffer buffer)
+      : shape_(std::move(shape)), device_(buffer.device()) {
+    memory_ = std::make_shared<Memory>(Memory{{}, std::move(buffer)});
   }
 
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -35,7 +40,9 @@ class Tensor {
     return std::accumulate(shape_.begin(), shape_.end(), 1L, std::multiplies<>());
   }
   [[nodiscard]] std::size_t bytes() const { return std::size_t(elements()) * sizeof(float); }
-  [[nodiscard]] float* data() const { return static_cast<float*>(memory_->data()); }
+  /// Null on an opaque device.
+  [[nodiscard]] float* data() const { return static_cast<float*>(memory_->allocation.data()); }
+  [[nodiscard]] const berth::DeviceBuffer& buffer() const { return memory_->buffer; }
   [[nodiscard]] bool is_pinned() const { return library().runtime.pinned_memory().owns(data()); }
 
   /// The same numbers on `target`; this tensor if it is there already.
@@ -56,7 +63,7 @@ class Tensor {
   void assign(const std::vector<float>& values);
 
   /// Work that `stream` holds when this memory is freed uses it, too.
-  void record_stream(berth::StreamRef stream) const { memory_->record_stream(stream); }
+  void record_stream(berth::StreamRef stream) const { memory_->allocation.record_stream(stream); }
 
  private:
   [[nodiscard]] berth::Allocation allocate(std::size_t bytes, bool pinned) const {
@@ -67,14 +74,36 @@ class Tensor {
     return runtime.memory(device_).allocate(bytes, library().stream(device_));
   }
 
+  [[nodiscard]] Tensor to_or_from_opaque(Device target) const;
+
+  struct Memory {
+    berth::Allocation allocation;
+    berth::DeviceBuffer buffer;  ///< on an opaque device
+  };
   Shape shape_ = {0};
   Device device_ = "cpu";
-  std::shared_ptr<berth::Allocation> memory_ = std::make_shared<berth::Allocation>();
+  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
 };
+
+inline Tensor Tensor::to_or_from_opaque(Device target) const {
+  berth::DeviceBuffers& buffers = library().runtime.buffers();
+  if (target.is_opaque() && device_.is_opaque()) return {shape_, buffers.create(target, buffer())};
+  if (target.is_opaque() && device_.is_cpu())
+    return {shape_, buffers.create(target, data(), bytes(), {.keep_alive = memory_})};
+  if (target.is_opaque())
+    return {shape_, buffers.create(target, data(), bytes(), library().stream(device_))};
+  Tensor moved(shape_, target);
+  if (target.is_cpu())
+    buffer().read(moved.data(), 0, bytes()).wait();
+  else
+    buffers.copy(moved.data(), buffer(), 0, bytes(), library().stream(target)).wait();
+  return moved;
+}
 
 inline Tensor Tensor::to(Device target, To options) const {
   target = devices().resolve(target);
   if (target == device_) return *this;
+  if (target.is_opaque() || device_.is_opaque()) return to_or_from_opaque(target);
   Tensor moved(shape_, target, options.non_blocking);
   const berth::CopyStreams streams = library().streams(target, device_);
   berth::Copier& copier = library().runtime.copier();

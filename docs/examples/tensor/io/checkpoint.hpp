@@ -40,7 +40,7 @@ inline void save(const Module& module, const std::string& path) {
   offset = 8 + header_bytes;
   std::vector<berth::Transfer> transfers;
   for (const Module::Named& named : module.tensors()) {
-    const Tensor& tensor = *named.tensor;
+    const Tensor tensor = named.tensor->device().is_opaque() ? named.tensor->cpu() : *named.tensor;
     const berth::FileRange range{file, offset, tensor.bytes()};
     if (tensor.device().is_cpu()) {
       library().kernels->host_uses(tensor.data(), tensor.bytes(), false);
@@ -74,11 +74,17 @@ inline void load(const Module& module, const std::string& path, const berth::Dev
     const SavedTensor& from = found->second;
     if (from.shape != named.tensor->shape())
       throw berth::InvalidArgument(named.name + " has another shape in " + path);
-    const Tensor& to = loaded.emplace_back(from.shape, map(from.device));
+    const berth::FileRange range{file, from.begin, from.end - from.begin};
+    const Device target = map(from.device);
+    if (target.is_opaque()) {
+      loaded.emplace_back(from.shape, library().runtime.buffers().create(target, range));
+      transfers.push_back(loaded.back().buffer().ready());
+      continue;
+    }
+    const Tensor& to = loaded.emplace_back(from.shape, target);
     if (to.device().is_cpu()) {
       file.read({reinterpret_cast<std::byte*>(to.data()), to.bytes()}, from.begin);
     } else {
-      const berth::FileRange range{file, from.begin, to.bytes()};
       transfers.push_back(
           library().runtime.copier().start(to.data(), range, library().stream(to.device())));
     }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host memory that the devices of a backend read and write themselves.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "berth/cpp20.hpp"
+#include "berth/export.h"
+
+namespace berth {
+
+class HostMappingState;
+
+/// The owner of one mapping of DeviceBuffers::map_host_memory(). Empty if default-constructed or
+/// moved from.
+///
+/// Lifetime  The destructor ends the mapping; a failure goes to the report sink. Transfers of the
+///           memory must be over by then. A mapping that is left at the end of its Runtime is ended
+///           there.
+/// Threads   One object from one thread at a time.
+/// Fork      In a child made by fork(), the destructor has no effect.
+class BERTH_API HostMapping {
+ public:
+  HostMapping() noexcept;
+  ~HostMapping();
+  HostMapping(HostMapping&&) noexcept;
+  HostMapping& operator=(HostMapping&&) noexcept;
+  HostMapping(const HostMapping&) = delete;
+  HostMapping& operator=(const HostMapping&) = delete;
+
+  explicit operator bool() const noexcept { return mapped_ != nullptr; }
+  /// null if empty.
+  [[nodiscard]] void* data() const noexcept;
+  /// 0 if empty.
+  [[nodiscard]] std::size_t bytes() const noexcept;
+
+ private:
+  friend class DeviceBuffers;
+  explicit HostMapping(std::unique_ptr<HostMappingState> mapped) noexcept;
+
+  std::unique_ptr<HostMappingState> mapped_;
+};
+
+}  // namespace berth

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "buffer/host_mapping.hpp"
+
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include "berth/error.hpp"
+#include "berth/host_mapping.hpp"
+
+#include "base/format.hpp"
+
+namespace berth {
+
+HostMappingState::HostMappingState(std::shared_ptr<BufferSet> set, const RegisteredBackend& owner,
+                                   std::span<std::byte> memory)
+    : set_(std::move(set)), owner_(owner), memory_(memory) {
+  set_->add(*this);
+  try {
+    if (!owner_.backend->map_host_memory(memory_)) {
+      throw NotSupported(
+          format_text("{} maps no host memory for {}; accepted: transfers of memory as it is",
+                      owner_.name, owner_.type.name()));
+    }
+  } catch (...) {
+    set_->remove(*this);
+    throw;
+  }
+}
+
+HostMappingState::~HostMappingState() {
+  if (set_->is_here() && set_->remove(*this)) unmap();
+}
+
+bool HostMappingState::overlaps(const HostMappingState& other) const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
+  const auto other_begin = reinterpret_cast<std::uintptr_t>(other.memory_.data());
+  return &owner_ == &other.owner_ && begin < other_begin + other.memory_.size() &&
+         other_begin < begin + memory_.size();
+}
+
+void HostMappingState::unmap() noexcept {
+  try {
+    owner_.backend->unmap_host_memory(memory_.data());
+  } catch (const std::exception& failure) {
+    set_->report(format_text("unmapping {} B of the host at {} from {}: {}", memory_.size(),
+                             static_cast<const void*>(memory_.data()), owner_.type.name(),
+                             failure.what()));
+  }
+}
+
+HostMapping::HostMapping() noexcept = default;
+HostMapping::~HostMapping() = default;
+HostMapping::HostMapping(HostMapping&&) noexcept = default;
+HostMapping& HostMapping::operator=(HostMapping&&) noexcept = default;
+
+HostMapping::HostMapping(std::unique_ptr<HostMappingState> mapped) noexcept
+    : mapped_(std::move(mapped)) {}
+
+void* HostMapping::data() const noexcept {
+  return mapped_ == nullptr ? nullptr : mapped_->memory().data();
+}
+
+std::size_t HostMapping::bytes() const noexcept {
+  return mapped_ == nullptr ? 0 : mapped_->memory().size();
+}
+
+}  // namespace berth

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/visible_variables.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "base/env.hpp"
+#include "base/quoted.hpp"
+
+namespace berth {
+namespace {
+
+struct Maker {
+  std::string_view word;  ///< in the name of a type, or of a backend
+  std::vector<const char*> variables;
+};
+
+const std::vector<Maker>& makers() {
+  static const std::vector<Maker> all = {
+      // libtpu; TPU_VISIBLE_DEVICES is the former name of TPU_VISIBLE_CHIPS.
+      {"tpu",
+       {"TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES", "TPU_PROCESS_BOUNDS",
+        "TPU_CHIPS_PER_PROCESS_BOUNDS"}},
+      {"neuron", {"NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"}},
+      {"rocm", {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}},
+      {"oneapi", {"ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"}},
+      {"ascend", {"ASCEND_RT_VISIBLE_DEVICES"}},
+      {"cuda", {"CUDA_VISIBLE_DEVICES"}},
+  };
+  return all;
+}
+
+bool contains(std::string_view text, std::string_view word) {
+  return std::ranges::search(text, word, {}, [](unsigned char c) {
+           return char(std::tolower(c));
+         }).begin() != text.end();
+}
+
+}  // namespace
+
+std::vector<DeviceAttribute> visible_variables(std::string_view type, std::string_view backend) {
+  std::vector<DeviceAttribute> set;
+  for (const Maker& maker : makers()) {
+    if (!contains(type, maker.word) && !contains(backend, maker.word)) continue;
+    for (const char* const name : maker.variables)
+      if (const auto value = env(name)) set.push_back({name, on_one_line(*value)});
+  }
+  return set;
+}
+
+}  // namespace berth

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What berth costs above a plug-in, as calls of the plug-in and of the driver.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pjrt/plugin_fixture.hpp"
+
+namespace pjrt_calls_test {
+
+using namespace berth;
+using namespace berth::test;
+
+using Calls = std::map<std::string, int>;
+
+/// The calls of the plug-in that `body` makes, by function.
+template <class Body>
+Calls calls_of(const PluginFixture& fixture, const Body& body) {
+  Calls made;
+  const char* const names[] = {"Client_BufferFromHostBuffer",
+                               "Buffer_ReadyEvent",
+                               "Buffer_ToHostBuffer",
+                               "Buffer_CopyRawToHost",
+                               "Buffer_CopyToDevice",
+                               "Buffer_Destroy",
+                               "Event_OnReady",
+                               "Event_Await",
+                               "Event_Destroy",
+                               "Client_Create",
+                               "Device_GetDescription"};
+  for (const char* const name : names) made[name] -= plugin_calls(fixture.path, name);
+  int others = -plugin_calls(fixture.path, nullptr);
+  body();
+  for (const char* const name : names) made[name] += plugin_calls(fixture.path, name);
+  others += plugin_calls(fixture.path, nullptr);
+  for (const auto& [name, calls] : made) others -= calls;
+  if (others != 0) made["others"] = others;
+  std::erase_if(made, [](const auto& entry) { return entry.second == 0; });
+  return made;
+}
+
+TEST_CASE("a transfer makes the calls that the plug-in needs for it, and no other") {
+  PluginFixture fixture;
+  for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1 << 20}}) {
+    CAPTURE(bytes);
+    std::vector<std::byte> memory(bytes);
+    const std::uint64_t driver_before = driver_calls(fixture.runtime());
+    DeviceBuffer buffer;
+    CHECK(calls_of(fixture,
+                   [&] {
+                     buffer = fixture.buffers().create(fixture.device(0), memory.data(), bytes);
+                     buffer.ready().wait();
+                   }) == Calls{{"Client_BufferFromHostBuffer", 1},
+                               {"Buffer_ReadyEvent", 1},
+                               {"Event_OnReady", 2},
+                               {"Event_Destroy", 2}});
+    CHECK(calls_of(fixture, [&] { buffer.read(memory.data(), 0, bytes).wait(); }) ==
+          Calls{{"Buffer_ToHostBuffer", 1}, {"Event_OnReady", 1}, {"Event_Destroy", 1}});
+    CHECK(calls_of(fixture, [&] { buffer.read(memory.data(), 8, 100).wait(); }) ==
+          Calls{{"Buffer_CopyRawToHost", 1}, {"Event_OnReady", 1}, {"Event_Destroy", 1}});
+    DeviceBuffer copy;
+    CHECK(calls_of(fixture,
+                   [&] {
+                     copy = fixture.buffers().create(fixture.device(1), buffer);
+                     copy.ready().wait();
+                   }) == Calls{{"Buffer_CopyToDevice", 1},
+                               {"Buffer_ReadyEvent", 1},
+                               {"Event_OnReady", 1},
+                               {"Event_Destroy", 1}});
+    CHECK(calls_of(fixture, [&] { buffer = {}; }) == Calls{{"Buffer_Destroy", 1}});
+    CHECK(driver_calls(fixture.runtime()) == driver_before);
+  }
+}
+
+TEST_CASE("listing devices calls neither the plug-in nor the driver: both were asked once") {
+  PluginFixture fixture({{"devices", std::int64_t{8}}});
+  const std::uint64_t driver_before = driver_calls(fixture.runtime());
+  CHECK(calls_of(fixture, [&] {
+          const DeviceRegistry& devices = fixture.runtime().devices();
+          for (int index = 0; index < devices.count(fixture.device(0).type()); ++index)
+            CHECK(devices.describe(fixture.device(index)).kind == "test device");
+          for (int index = 0; index < devices.count(); ++index)
+            CHECK_FALSE(devices.info(Device::cuda(index)).name.empty());
+        }).empty());
+  CHECK(driver_calls(fixture.runtime()) == driver_before);
+}
+
+}  // namespace pjrt_calls_test

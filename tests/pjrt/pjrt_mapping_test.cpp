@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host memory that a plug-in maps for its devices.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "pjrt/plugin_fixture.hpp"
+
+namespace pjrt_mapping_test {
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE("host memory is mapped until its owner ends, and transfers use it meanwhile") {
+  PluginFixture fixture({{"late", true}});
+  std::vector<std::byte> memory = numbered_bytes(4096, 1);
+  const int before = plugin_objects_live(fixture.path);
+  HostMapping mapping =
+      fixture.buffers().map_host_memory(fixture.device(0), memory.data(), memory.size());
+  CHECK(mapping.data() == memory.data());
+  CHECK(mapping.bytes() == memory.size());
+  CHECK(plugin_objects_live(fixture.path) == before + 1);
+  {
+    const DeviceBuffer buffer =
+        fixture.buffers().create(fixture.device(1), memory.data(), memory.size());
+    CHECK(content_of(buffer) == memory);
+  }
+  HostMapping moved = std::move(mapping);
+  CHECK(!mapping);  // NOLINT(bugprone-use-after-move): defined to be empty
+  CHECK(mapping.bytes() == 0);
+  moved = {};
+  CHECK(plugin_objects_live(fixture.path) == before);
+}
+
+TEST_CASE("memory that is mapped cannot be mapped again, nor a part of it") {
+  PluginFixture fixture;
+  std::vector<std::byte> memory(300);
+  DeviceBuffers& buffers = fixture.buffers();
+  const auto map = [&](std::size_t offset, std::size_t bytes) {
+    return buffers.map_host_memory(fixture.device(0), memory.data() + offset, bytes);
+  };
+  const HostMapping middle = map(100, 100);
+  for (const auto& [offset, bytes] : {std::pair{100, 100}, std::pair{50, 51}, std::pair{199, 2},
+                                      std::pair{0, 300}, std::pair{150, 1}}) {
+    CAPTURE(offset);
+    const std::string message =
+        message_of<InvalidArgument>([&] { return map(std::size_t(offset), std::size_t(bytes)); });
+    CHECK(contains(message, "which are mapped for pjrt; accepted: memory that is not mapped"));
+  }
+  const HostMapping before = map(0, 100);
+  const HostMapping behind = map(200, 100);
+  CHECK(!map(0, 0));
+  CHECK(!buffers.map_host_memory(fixture.device(0), nullptr, 0));
+}
+
+TEST_CASE("a mapping that is left at the end of its Runtime is ended there") {
+  std::vector<std::byte> memory(100);
+  std::optional<HostMapping> left;
+  {
+    PluginFixture fixture;
+    left = fixture.buffers().map_host_memory(fixture.device(0), memory.data(), memory.size());
+  }  // which checks that the plug-in has no object left
+  CHECK(left->data() == memory.data());
+  left.reset();
+}
+
+TEST_CASE("a plug-in that maps nothing says so, and leaves nothing mapped") {
+  std::vector<std::byte> memory(100);
+  {
+    PluginFixture old({}, "old");
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(old.buffers().map_host_memory(old.device(0), memory.data(), 100)),
+        doctest::Contains("maps no host memory for pjrt; accepted: transfers of memory as it is"),
+        NotSupported);
+  }
+  PluginFixture fixture({{"fail", std::string("Client_DmaMap")}, {"fail_code", std::int64_t{12}}});
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(fixture.buffers().map_host_memory(fixture.device(0), memory.data(), 100)),
+        doctest::Contains("PJRT_Client_DmaMap failed with UNIMPLEMENTED (12)"), NotSupported);
+  }
+}
+
+TEST_CASE("memory of a CUDA device and null are refused before the plug-in sees them") {
+  PluginFixture fixture;
+  const StreamLease stream = fixture.runtime().streams(Device::cuda(0)).acquire();
+  const Allocation block = fixture.runtime().memory(Device::cuda(0)).allocate(100, stream);
+  DeviceBuffers& buffers = fixture.buffers();
+  const auto refusal = [&](void* data) {
+    return message_of<InvalidArgument>(
+        [&] { return buffers.map_host_memory(fixture.device(0), data, 100); });
+  };
+  CHECK(contains(refusal(block.data()), "is memory of cuda:0"));
+  CHECK(contains(refusal(nullptr), "memory to map"));
+  CHECK_THROWS_AS(static_cast<void>(buffers.map_host_memory(Device::cuda(0), &buffers, 1)),
+                  InvalidArgument);
+}
+
+}  // namespace pjrt_mapping_test
