@@ -23,8 +23,8 @@ CUresult capture_allocation(State& state, CUdeviceptr& pointer, std::size_t byte
   return CUDA_SUCCESS;
 }
 
-/// Source: CUDA Driver API, cuMemFreeAsync: in a capture it "must therefore be passed the address of
-/// a graph allocation".
+/// Source: CUDA Driver API, cuMemFreeAsync: in a capture it "must therefore be passed the address
+/// of a graph allocation".
 CUresult capture_free(State& state, CUdeviceptr pointer, Stream& stream) {
   const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, pointer);
   const Graph& graph = *state.graphs.find(find_capture(state, stream.captured)->graph);
