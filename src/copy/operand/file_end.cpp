@@ -8,19 +8,14 @@
 #include "copy/operand/open_file.hpp"
 
 namespace berth {
-namespace {
-
-constexpr std::size_t kBlockBytes = OpenFile::kBlockBytes;
-
-}  // namespace
 
 FileRow::FileRow(const FileRange& range)
-    : offset_(align_down(range.offset, kBlockBytes)),
+    : offset_(align_down(range.offset, OpenFile::kBlockBytes)),
       before_(range.offset - offset_),
       range_bytes_(range.bytes) {}
 
 std::size_t FileRow::bytes() const {
-  return align_up(before_ + range_bytes_, kBlockBytes);
+  return align_up(before_ + range_bytes_, OpenFile::kBlockBytes);
 }
 
 FileRow::Stretch FileRow::in_range(std::size_t offset, std::size_t bytes) const {
