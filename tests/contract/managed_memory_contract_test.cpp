@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "contract/contract_driver.hpp"
+#include "contract/lookup_contract.hpp"
 
 namespace managed_memory_contract_test {
 
@@ -121,9 +122,10 @@ TEST_CASE_FIXTURE(ManagedFixture, "a prefetch waits for its place in the stream"
 TEST_CASE_FIXTURE(ManagedFixture, "older programs prefetch and advise by device") {
   using Prefetch = CUresult(CUdeviceptr, std::size_t, CUdevice, CUstream);
   using Advise = CUresult(CUdeviceptr, std::size_t, CUmem_advise, CUdevice);
-  auto* const prefetch =
-      reinterpret_cast<Prefetch*>(find_contract_function("cuMemPrefetchAsync", 8000));
-  auto* const advise = reinterpret_cast<Advise*>(find_contract_function("cuMemAdvise", 8000));
+  Lookup* lookup = find_lookup(driver);
+  if (lookup == nullptr) return;
+  auto* const prefetch = find<Prefetch>(lookup, "cuMemPrefetchAsync", 8000, 0);
+  auto* const advise = find<Advise>(lookup, "cuMemAdvise", 8000, 0);
   if (managed == 0 || prefetch == nullptr || advise == nullptr) return;
   CHECK(prefetch(managed, kBytes, 0, stream) == CUDA_SUCCESS);
   CHECK(prefetch(managed, kBytes, CU_DEVICE_CPU, stream) == CUDA_SUCCESS);

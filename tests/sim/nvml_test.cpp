@@ -260,7 +260,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "a device slows down before it shuts down") {
 TEST_CASE("what NVML has and no simulator knows is there, and not supported") {
   using Unsupported = nvml::Return();
   auto* const power = reinterpret_cast<Unsupported*>(sim::resolve("nvmlDeviceGetPowerSource"));
-  REQUIRE(power != nullptr);
+  REQUIRE((power != nullptr));
   {
     const sim::Simulator simulator("");
     CHECK(power() == nvml::kUninitialized);
