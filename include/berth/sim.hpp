@@ -45,19 +45,20 @@ struct Live {
   std::size_t streams = 0;           ///< without the default streams
   std::size_t streams_draining = 0;  ///< destroyed, with work that has not run
   std::size_t events = 0;
-  std::size_t allocations = 0;          ///< of cuMemAlloc
-  std::size_t managed_allocations = 0;  ///< of cuMemAllocManaged
-  std::size_t host_allocations = 0;     ///< of cuMemHostAlloc
-  std::size_t host_registrations = 0;   ///< of cuMemHostRegister
-  std::size_t reservations = 0;         ///< of cuMemAddressReserve
-  std::size_t mappings = 0;             ///< of cuMemMap
-  std::size_t physical_handles = 0;     ///< of cuMemCreate, not released
-  std::size_t captures = 0;             ///< begun, not ended
-  std::size_t graphs = 0;               ///< with those of captures and of child graph nodes
-  std::size_t graph_execs = 0;          ///< of cuGraphInstantiate
-  std::size_t user_objects = 0;         ///< of cuUserObjectCreate, with references left
-  std::size_t pool_allocations = 0;     ///< of cuMemAllocAsync or a graph, until they are freed
-  std::size_t pools = 0;                ///< of cuMemPoolCreate, until they are empty
+  std::size_t allocations = 0;           ///< of cuMemAlloc
+  std::size_t managed_allocations = 0;   ///< of cuMemAllocManaged
+  std::size_t imported_allocations = 0;  ///< of cuIpcOpenMemHandle
+  std::size_t host_allocations = 0;      ///< of cuMemHostAlloc
+  std::size_t host_registrations = 0;    ///< of cuMemHostRegister
+  std::size_t reservations = 0;          ///< of cuMemAddressReserve
+  std::size_t mappings = 0;              ///< of cuMemMap
+  std::size_t physical_handles = 0;      ///< of cuMemCreate, not released
+  std::size_t captures = 0;              ///< begun, not ended
+  std::size_t graphs = 0;                ///< with those of captures and of child graph nodes
+  std::size_t graph_execs = 0;           ///< of cuGraphInstantiate
+  std::size_t user_objects = 0;          ///< of cuUserObjectCreate, with references left
+  std::size_t pool_allocations = 0;      ///< of cuMemAllocAsync or a graph, until they are freed
+  std::size_t pools = 0;                 ///< of cuMemPoolCreate, until they are empty
 
   bool operator==(const Live&) const = default;
 };

@@ -6,7 +6,8 @@
 // symbol    NVIDIA's name without a version suffix; cuda.h maps it to the newest ABI by macro
 // names     what the look-alike library exports. plain: the symbol. v2, v3, v4: the symbol with
 //           that suffix, because the names before it are older ABIs, which are not simulated. both:
-//           the symbol with and without _v2, which take the same arguments.
+//           the symbol with and without _v2, which take the same arguments. newer: the symbol with
+//           _v2; the plain one is an older ABI, which is simulated too, as berth_sim_<symbol>_v1.
 // since     the CUDA version that brought this ABI
 //
 // Each is defined once as berth_sim_<symbol>, which libberth_sim exports to the look-alikes. No
@@ -15,6 +16,8 @@
 #pragma once
 
 #include <cuda.h>
+
+#include <cstddef>
 
 #include "berth/export.h"
 
@@ -139,7 +142,14 @@
   X(cuMemcpy2DAsync,               v2,    3020) \
   X(cuMemcpyBatchAsync,            v2,    13000) \
   X(cuMemAllocPitch,               v2,    3020) \
+  X(cuIpcGetMemHandle,             plain, 4010) \
+  X(cuIpcOpenMemHandle,            v2,    11000) \
+  X(cuIpcCloseMemHandle,           plain, 4010) \
   X(cuMemAllocManaged,             plain, 6000) \
+  X(cuMemPrefetchAsync,            newer, 12020) \
+  X(cuMemAdvise,                   newer, 12020) \
+  X(cuMemRangeGetAttribute,        plain, 8000) \
+  X(cuMemRangeGetAttributes,       plain, 8000) \
   X(cuMemsetD8,                    v2,    3020) \
   X(cuMemsetD16,                   v2,    3020) \
   X(cuMemsetD32,                   v2,    3020) \
@@ -214,6 +224,13 @@ BERTH_API CUresult berth_sim_cuGetProcAddress(const char* symbol, void** functio
 BERTH_API CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int version,
                                                  cuuint64_t flags,
                                                  CUdriverProcAddressQueryResult* status);
+
+// Older ABIs: X(symbol, since).
+#define BERTH_SIM_OLDER_FUNCTIONS(X) X(cuMemPrefetchAsync, 8000) X(cuMemAdvise, 8000)
+BERTH_API CUresult berth_sim_cuMemPrefetchAsync_v1(CUdeviceptr pointer, std::size_t bytes,
+                                                   CUdevice device, CUstream stream);
+BERTH_API CUresult berth_sim_cuMemAdvise_v1(CUdeviceptr pointer, std::size_t bytes,
+                                            CUmem_advise advice, CUdevice device);
 
 // What driver/sim_abi.hpp describes: no calls of CUDA's, so they are not counted either.
 #define BERTH_SIM_DECLARE(member, symbol, type) sim_abi::type berth_sim_##symbol;

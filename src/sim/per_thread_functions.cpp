@@ -40,6 +40,8 @@ extern "C" {
   decltype(::symbol)* const berth_sim_##name = &PerThread<&berth_sim_##symbol>::call;
 BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_DEFINE_PER_THREAD)
 #undef BERTH_SIM_DEFINE_PER_THREAD
+decltype(&berth_sim_cuMemPrefetchAsync_v1) const berth_sim_cuMemPrefetchAsync_ptsz =
+    &PerThread<&berth_sim_cuMemPrefetchAsync_v1>::call;
 }
 
 }  // namespace berth::sim

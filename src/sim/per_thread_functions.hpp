@@ -59,6 +59,7 @@
   X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz) \
   X(cuGraphUpload,           cuGraphUpload_ptsz) \
   X(cuGraphLaunch,           cuGraphLaunch_ptsz) \
+  X(cuMemPrefetchAsync,      cuMemPrefetchAsync_v2_ptsz) \
   X(cuMemAllocAsync,         cuMemAllocAsync_ptsz) \
   X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz) \
   X(cuMemFreeAsync,          cuMemFreeAsync_ptsz) \
@@ -77,6 +78,7 @@ extern "C" {
   extern BERTH_API decltype(::symbol)* const berth_sim_##name;
 BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_DECLARE_PER_THREAD)
 #undef BERTH_SIM_DECLARE_PER_THREAD
+extern BERTH_API decltype(&berth_sim_cuMemPrefetchAsync_v1) const berth_sim_cuMemPrefetchAsync_ptsz;
 }
 
 /// The CUDA version that brought these forms; those of younger functions are as old as they.

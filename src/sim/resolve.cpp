@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "sim/functions.hpp"
+#include "sim/nvml/unsupported.hpp"
 #include "sim/per_thread_functions.hpp"
 #include "sim/state.hpp"
 
@@ -43,6 +44,9 @@ void add_both(Table& table, const Names& names, Entry entry) {
 void add_v2(Table& table, const Names& names, Entry entry) {
   add_both(table, names, entry);
 }
+void add_newer(Table& table, const Names& names, Entry entry) {
+  add_both(table, names, entry);
+}
 void add_v3(Table& table, const Names& names, Entry entry) {
   table.emplace(names.plain, entry);
   table.emplace(names.v3, entry);
@@ -76,6 +80,10 @@ void add_nvml(Table& table) {
   table.emplace(#older, Entry{address_of(&berth_sim_##symbol)});
   BERTH_SIM_NVML_OLDER_NAMES(BERTH_SIM_ADD_NVML)
 #undef BERTH_SIM_ADD_NVML
+#define BERTH_SIM_ADD_NVML(symbol) \
+  table.emplace(#symbol, Entry{address_of(&berth_sim_nvml_unsupported)});
+  BERTH_SIM_NVML_UNSUPPORTED(BERTH_SIM_ADD_NVML)
+#undef BERTH_SIM_ADD_NVML
   table.emplace("nvmlErrorString", Entry{address_of(&berth_sim_nvmlErrorString)});
 }
 
@@ -91,6 +99,8 @@ const Table& table() {
   add_per_thread(*names, #name, address_of(&berth_sim_##symbol), address_of(berth_sim_##name));
     BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_ADD_PER_THREAD)
 #undef BERTH_SIM_ADD_PER_THREAD
+    add_plain(*names, {"cuMemPrefetchAsync_ptsz"},
+              {address_of(berth_sim_cuMemPrefetchAsync_ptsz), 8000});
     add_plain(*names, {"cuGetProcAddress"}, {address_of(&berth_sim_cuGetProcAddress), 11030});
     add_plain(*names, {"cuGetProcAddress_v2"}, {address_of(&berth_sim_cuGetProcAddress_v2), 12000});
     add_nvml(*names);
@@ -108,9 +118,22 @@ Entry find(std::string_view symbol) {
   return found == table().end() ? Entry{} : found->second;
 }
 
+/// The older ABI that was there in `version`; no address where `symbol` has none.
+Entry find_older(std::string_view symbol, int version) {
+  const Entry newest = find(symbol);
+  if (newest.since <= version) return {};
+#define BERTH_SIM_FIND_OLDER(name, since) \
+  if (symbol == #name)                    \
+    return {address_of(&berth_sim_##name##_v1), since, find(#name "_ptsz").address};
+  BERTH_SIM_OLDER_FUNCTIONS(BERTH_SIM_FIND_OLDER)
+#undef BERTH_SIM_FIND_OLDER
+  return {};
+}
+
 /// The entry that a program compiled for CUDA `version` means by the base name `symbol`.
 Entry find_for(std::string_view symbol, int version) {
   if (symbol == "cuGetProcAddress" && version >= 12000) symbol = "cuGetProcAddress_v2";
+  if (const Entry older = find_older(symbol, version); older.address != nullptr) return older;
   const bool is_base_name = symbol.starts_with("cu") || symbol.starts_with("berthSim");
   return is_base_name ? find(symbol) : Entry{};
 }

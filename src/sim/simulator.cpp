@@ -39,6 +39,8 @@ std::size_t& count_of(Live& live, RangeKind kind) {
       return live.pool_allocations;
     case RangeKind::mapping:
       return live.mappings;
+    case RangeKind::imported:
+      return live.imported_allocations;
     case RangeKind::managed:
       return live.managed_allocations;
     case RangeKind::host_allocation:
@@ -64,6 +66,8 @@ const char* name_of(RangeKind kind) {
       return "graph allocation";
     case RangeKind::mapping:
       return "mapping";
+    case RangeKind::imported:
+      return "imported allocation";
     case RangeKind::managed:
       return "managed allocation";
     case RangeKind::host_allocation:

@@ -26,7 +26,9 @@
 #include "sim/graph/graph.hpp"
 #include "sim/lock.hpp"
 #include "sim/memory/address_space.hpp"
+#include "sim/memory/ipc_memory.hpp"
 #include "sim/memory/linear_memory.hpp"
+#include "sim/memory/managed_advice.hpp"
 #include "sim/memory/memory_pool.hpp"
 #include "sim/memory/physical_memory.hpp"
 #include "sim/work/channels.hpp"
@@ -83,6 +85,8 @@ struct State {
   bool ending = false;  ///< its destructor runs, and what is left need not be given back
   AddressSpace addresses;
   GraphMemories graph_memories;
+  ManagedAdvice advice;
+  IpcImports ipc_imports;
   PhysicalBlocks blocks;
   Contexts contexts;
   Streams streams;

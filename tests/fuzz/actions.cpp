@@ -37,6 +37,8 @@ std::vector<Action> make_actions() {
   add(#symbol, &call_plain<&sim::berth_sim_##symbol>);
   BERTH_SIM_FUNCTIONS(BERTH_FUZZ_CUDA)
   BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_FUZZ_PER_THREAD)
+  add("cuMemPrefetchAsync_v1", &call_plain<&sim::berth_sim_cuMemPrefetchAsync_v1>);
+  add("cuMemAdvise_v1", &call_plain<&sim::berth_sim_cuMemAdvise_v1>);
   add("cuGetProcAddress", &call_plain<&sim::berth_sim_cuGetProcAddress>);
   add("cuGetProcAddress_v2", &call_plain<&sim::berth_sim_cuGetProcAddress_v2>);
   BERTH_SIM_NVML_FUNCTIONS(BERTH_FUZZ_NVML)

@@ -73,6 +73,18 @@ BERTH_FUZZ(cuMemHostUnregister, ending_address(Kind::registration))
 BERTH_FUZZ(cuPointerGetAttribute, out, below(32), address(Kind::memory))
 BERTH_FUZZ(cuMemAllocHost, made_memory(Kind::pinned), size)
 BERTH_FUZZ(cuMemAllocManaged, made_memory(Kind::memory), size, number(1, 2, 4, 0))
+BERTH_FUZZ(cuMemPrefetchAsync, address(Kind::memory), size, location_value, zero_flags,
+           handle(Kind::stream))
+BERTH_FUZZ(cuMemPrefetchAsync_v1, address(Kind::memory), size, number(0, 1, -1, 7),
+           handle(Kind::stream))
+BERTH_FUZZ(cuMemAdvise, address(Kind::memory), size, enumerator(1, 2, 3, 4, 5, 6, 0, 7),
+           location_value)
+BERTH_FUZZ(cuMemAdvise_v1, address(Kind::memory), size, enumerator(1, 2, 3, 4, 5, 6, 0, 7),
+           number(0, 1, -1, 7))
+BERTH_FUZZ(cuMemRangeGetAttribute, out, number(4, 8, 0, 3), enumerator(1, 2, 3, 4, 5, 8, 0, 9),
+           address(Kind::memory), size)
+BERTH_FUZZ(cuMemRangeGetAttributes, range_data, range_sizes, range_attributes, number(2, 1, 0),
+           address(Kind::memory), size)
 BERTH_FUZZ(cuMemAllocPitch, made_memory(Kind::memory), out, size, number(1, 2, 3, 0),
            number(4, 8, 16, 3))
 BERTH_FUZZ(cuMemHostGetDevicePointer, out, address(Kind::pinned), zero_flags)
@@ -101,6 +113,10 @@ BERTH_FUZZ(cuMemImportFromShareableHandle, made(Kind::physical), handle(Kind::de
            enumerator(1, 0, 2, 4, 8))
 BERTH_FUZZ(cuMemRetainAllocationHandle, made(Kind::physical), address(Kind::mapping))
 BERTH_FUZZ(cuMemGetAllocationPropertiesFromHandle, out, handle(Kind::physical))
+
+BERTH_FUZZ(cuIpcGetMemHandle, out, address(Kind::memory))
+BERTH_FUZZ(cuIpcOpenMemHandle, made_memory(Kind::memory), ipc_memory, number(1, 0))
+BERTH_FUZZ(cuIpcCloseMemHandle, ending_address(Kind::memory))
 
 // Memory pools.
 BERTH_FUZZ(cuMemAllocAsync, made_memory(Kind::memory), size, handle(Kind::stream))

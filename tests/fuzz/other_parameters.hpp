@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -150,6 +151,53 @@ struct Location {
 };
 inline constexpr Location location{};
 
+/// The same by value.
+struct LocationValue {
+  struct Drawn {
+    CUmemLocation location;
+    [[nodiscard]] CUmemLocation value() const { return location; }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const { return {Location{}.draw(turn).location}; }
+};
+inline constexpr LocationValue location_value{};
+
+/// Two of each that cuMemRangeGetAttributes takes.
+struct RangeData {
+  struct Drawn {
+    std::array<std::array<int, 4>, 2> results;
+    std::array<void*, 2> data;
+    [[nodiscard]] void** value() {
+      data = {results[0].data(), results[1].data()};
+      return data.data();
+    }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn&) const { return {}; }
+};
+inline constexpr RangeData range_data{};
+struct RangeSizes {
+  struct Drawn {
+    std::array<std::size_t, 2> sizes;
+    [[nodiscard]] std::size_t* value() { return sizes.data(); }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const { return {{4, turn.bytes.byte() % 17U}}; }
+};
+inline constexpr RangeSizes range_sizes{};
+struct RangeAttributes {
+  struct Drawn {
+    std::array<CUmem_range_attribute, 2> attributes;
+    [[nodiscard]] CUmem_range_attribute* value() { return attributes.data(); }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const {
+    return {{static_cast<CUmem_range_attribute>(turn.bytes.byte() % 10),
+             CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY}};
+  }
+};
+inline constexpr RangeAttributes range_attributes{};
+
 /// Behind a void*, for a function to read.
 struct ValueIn {
   struct Drawn {
@@ -178,6 +226,21 @@ struct DescriptorOut {
   [[nodiscard]] Drawn draw(Turn& turn) const { return Drawn(turn); }
 };
 inline constexpr DescriptorOut descriptor_out{};
+
+/// Sixty-four bytes that no other process gave.
+struct IpcMemory {
+  struct Drawn {
+    CUipcMemHandle handle;
+    [[nodiscard]] CUipcMemHandle value() const { return handle; }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const {
+    Drawn drawn{};
+    for (char& byte : drawn.handle.reserved) byte = static_cast<char>(turn.bytes.byte());
+    return drawn;
+  }
+};
+inline constexpr IpcMemory ipc_memory{};
 
 struct AllocationProperties {
   [[nodiscard]] Read<CUmemAllocationProp> draw(Turn& turn) const;

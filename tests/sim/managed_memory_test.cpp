@@ -73,4 +73,40 @@ TEST_CASE_FIXTURE(EagerFixture, "a context that ends with managed memory has lea
   CHECK(found[0].find("1 managed allocation of 4096 B") != std::string::npos);
 }
 
+TEST_CASE("a prefetch takes the time of a copy, once") {
+  SimFixture timed("memory=1GiB,progress=timed");
+  constexpr std::size_t kLarge = 64 << 20;
+  CUdeviceptr memory = 0;
+  OK(CU(cuMemAllocManaged)(&memory, kLarge, CU_MEM_ATTACH_GLOBAL));
+  const CUstream stream = make_stream();
+  const auto prefetch_ns = [&](CUmemLocation to) {
+    const std::uint64_t begin_ns = timed.sim.now_ns();
+    OK(CU(cuMemPrefetchAsync)(memory, kLarge, to, 0, stream));
+    OK(CU(cuStreamSynchronize)(stream));
+    return timed.sim.now_ns() - begin_ns;
+  };
+  const CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const std::uint64_t first_ns = prefetch_ns(device);
+  CHECK(first_ns > 100'000);
+  CHECK(prefetch_ns(device) < first_ns / 10);
+  CHECK(prefetch_ns({CU_MEM_LOCATION_TYPE_HOST, 0}) > 100'000);
+  OK(CU(cuMemFree)(memory));
+}
+
+TEST_CASE_FIXTURE(EagerFixture, "a prefetch is no use of the memory, and no graph holds one") {
+  CUdeviceptr memory = 0;
+  OK(CU(cuMemAllocManaged)(&memory, 1 << 16, CU_MEM_ATTACH_GLOBAL));
+  const CUstream first = make_stream();
+  const CUstream second = make_stream();
+  OK(CU(cuMemsetD8Async)(memory, 1, 1 << 16, first));
+  OK(CU(cuMemPrefetchAsync)(memory, 1 << 16, {CU_MEM_LOCATION_TYPE_DEVICE, 1}, 0, second));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(sim.take_findings().empty());
+  OK(CU(cuStreamBeginCapture)(first, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CHECK(CU(cuMemPrefetchAsync)(memory, 1, {CU_MEM_LOCATION_TYPE_HOST, 0}, 0, first) ==
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CUgraph graph = nullptr;
+  CHECK(CU(cuStreamEndCapture)(first, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
 }  // namespace managed_memory_test

@@ -202,4 +202,73 @@ TEST_CASE_FIXTURE(NvmlFixture,
   CHECK(CU(nvmlDeviceGetPowerUsage)(device, &value) == nvml::kUninitialized);
 }
 
+TEST_CASE_FIXTURE(NvmlFixture, "older forms of the PCI information write what they always wrote") {
+  nvml::PciInfo newest{};
+  REQUIRE(CU(nvmlDeviceGetPciInfo_v3)(nvml_device(1), &newest) == nvml::kSuccess);
+  nvml::PciInfoV1 first{};
+  nvml::PciInfoV2 second{};
+  CHECK(CU(nvmlDeviceGetPciInfo)(nvml_device(1), &first) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetPciInfo_v2)(nvml_device(1), &second) == nvml::kSuccess);
+  for (const nvml::PciInfoV1& part : {first, second.first}) {
+    CHECK(std::string(part.busId) == newest.busIdLegacy);
+    CHECK(part.bus == newest.bus);
+    CHECK(part.pciDeviceId == newest.pciDeviceId);
+  }
+  CHECK(second.pciSubSystemId == newest.pciSubSystemId);
+  CHECK(CU(nvmlDeviceGetPciInfo)(nvml_device(1), nullptr) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlDeviceGetPciInfo_v2)(nullptr, &second) == nvml::kInvalidArgument);
+}
+
+TEST_CASE_FIXTURE(NvmlFixture, "a device tells of displays and of its link to the host") {
+  const nvml::Device device = nvml_device(0);
+  int shown = 9;
+  CHECK(CU(nvmlDeviceGetDisplayMode)(device, &shown) == nvml::kSuccess);
+  CHECK(shown == 0);
+  shown = 9;
+  CHECK(CU(nvmlDeviceGetDisplayActive)(device, &shown) == nvml::kSuccess);
+  CHECK(shown == 0);
+  unsigned most = 0;
+  unsigned now = 99;
+  CHECK(CU(nvmlDeviceGetMaxPcieLinkGeneration)(device, &most) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetCurrPcieLinkGeneration)(device, &now) == nvml::kSuccess);
+  CHECK(now <= most);
+  CHECK(CU(nvmlDeviceGetGpuMaxPcieLinkGeneration)(device, &now) == nvml::kSuccess);
+  CHECK(now >= most);
+  CHECK(CU(nvmlDeviceGetMaxPcieLinkWidth)(device, &most) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetCurrPcieLinkWidth)(device, &now) == nvml::kSuccess);
+  CHECK(now <= most);
+  CHECK(most == 16);
+  CHECK(CU(nvmlDeviceGetPcieThroughput)(device, 1, &now) == nvml::kSuccess);
+  CHECK(now == 0);
+  CHECK(CU(nvmlDeviceGetPcieThroughput)(device, 2, &now) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlDeviceGetPcieReplayCounter)(device, &now) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetCurrPcieLinkWidth)(device, nullptr) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlDeviceGetCurrPcieLinkWidth)(nullptr, &now) == nvml::kInvalidArgument);
+}
+
+TEST_CASE_FIXTURE(NvmlFixture, "a device slows down before it shuts down") {
+  unsigned shutdown = 0;
+  unsigned slowdown = 0;
+  CHECK(CU(nvmlDeviceGetTemperatureThreshold)(nvml_device(0), 0, &shutdown) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetTemperatureThreshold)(nvml_device(0), 1, &slowdown) == nvml::kSuccess);
+  CHECK(slowdown < shutdown);
+  CHECK(CU(nvmlDeviceGetTemperatureThreshold)(nvml_device(0), 4, &slowdown) == nvml::kNotSupported);
+  CHECK(CU(nvmlDeviceGetTemperatureThreshold)(nvml_device(0), 8, &slowdown) ==
+        nvml::kInvalidArgument);
+}
+
+TEST_CASE("what NVML has and no simulator knows is there, and not supported") {
+  using Unsupported = nvml::Return();
+  auto* const power = reinterpret_cast<Unsupported*>(sim::resolve("nvmlDeviceGetPowerSource"));
+  REQUIRE((power != nullptr));
+  {
+    const sim::Simulator simulator("");
+    CHECK(power() == nvml::kUninitialized);
+  }
+  const NvmlFixture fixture;
+  CHECK(power() == nvml::kNotSupported);
+  CHECK(sim::resolve("nvmlDeviceGetNvLinkRemoteDeviceType") != nullptr);
+  CHECK(sim::resolve("nvmlThereIsNoSuchFunction") == nullptr);
+}
+
 }  // namespace nvml_test

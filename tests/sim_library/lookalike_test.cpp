@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "sim/nvml/unsupported.hpp"
 #include "sim/per_thread_functions.hpp"
 #include "sim/sim_fixture.hpp"
 #include "sim_library/open_lookalike.hpp"
@@ -32,6 +33,7 @@ TEST_CASE("the CUDA look-alike exports every simulated function by the names of 
   const auto both = [&](const std::string& symbol) {
     return plain(symbol + "_v2") && plain(symbol);
   };
+  const auto newer = both;
 #define BERTH_CHECK_EXPORTED(symbol, names, since) CHECK_MESSAGE(names(#symbol), #symbol);
   BERTH_SIM_FUNCTIONS(BERTH_CHECK_EXPORTED)
 #undef BERTH_CHECK_EXPORTED
@@ -108,6 +110,9 @@ TEST_CASE("the NVML look-alike exports every simulated function, and older names
   CHECK_MESSAGE(berth_sim_resolve(#symbol) != nullptr, #symbol);
   BERTH_SIM_NVML_FUNCTIONS(BERTH_CHECK_EXPORTED)
   BERTH_SIM_NVML_OLDER_NAMES(BERTH_CHECK_EXPORTED)
+#undef BERTH_CHECK_EXPORTED
+#define BERTH_CHECK_EXPORTED(symbol) CHECK_MESSAGE(exported(#symbol), #symbol);
+  BERTH_SIM_NVML_UNSUPPORTED(BERTH_CHECK_EXPORTED)
 #undef BERTH_CHECK_EXPORTED
   CHECK(exported("nvmlErrorString"));
   CHECK_FALSE(exported("nvmlNoSuch"));

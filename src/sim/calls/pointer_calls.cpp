@@ -62,7 +62,7 @@ CUresult range_attribute(const State& state, void* data, CUpointer_attribute att
 CUresult device_pointer(void* data, CUdeviceptr pointer, const Context& context,
                         const Range& range) {
   const DeviceSet own = device_bit(context.device);
-  const DeviceSet reached = range.kind == RangeKind::allocation ? own | context.peers : own;
+  const DeviceSet reached = range.is_closed() ? own : own | context.peers;
   if ((range.readers & reached) == 0) return CUDA_ERROR_INVALID_VALUE;
   return write_attribute<CUdeviceptr>(data, pointer);
 }

@@ -32,6 +32,9 @@ struct Describe {
   std::string operator()(const DepartWork& departure) const {
     return format_text("free of {} B", departure.range->bytes);
   }
+  std::string operator()(const PrefetchWork& prefetch) const {
+    return format_text("prefetch of {} B", prefetch.bytes);
+  }
   std::string operator()(const WaitValueWork& wait) const {
     return format_text("wait for the value {}", wait.value);
   }

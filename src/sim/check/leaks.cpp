@@ -31,6 +31,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   if (!state.config.checks.leaks || context.sticky != CUDA_SUCCESS) return;
   Count allocations{"allocation"};
   Count of_graphs{"graph allocation"};
+  Count imported{"imported allocation"};
   Count managed{"managed allocation"};
   Count pinned{"pinned host allocation"};
   Count registrations{"host registration"};
@@ -39,6 +40,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   state.addresses.for_each_range([&](const Range& range) {
     if (range.context != context.handle) return;
     if (range.kind == RangeKind::allocation) add(allocations, range.bytes);
+    if (range.kind == RangeKind::imported) add(imported, range.bytes);
     if (range.kind == RangeKind::managed) add(managed, range.bytes);
     if (range.kind == RangeKind::host_allocation) add(pinned, range.bytes);
     if (range.kind == RangeKind::host_registration) add(registrations, range.bytes);
@@ -53,7 +55,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   });
   std::vector<std::string> leaked;
   for (const Count* count :
-       {&allocations, &of_graphs, &managed, &pinned, &registrations, &streams, &events})
+       {&allocations, &of_graphs, &imported, &managed, &pinned, &registrations, &streams, &events})
     if (count->objects != 0) leaked.push_back(describe(*count));
   if (leaked.empty()) return;
   state.findings.add(format_text("leak: {} (call {}) ends a context of device {} that still has {}",

@@ -164,6 +164,16 @@ void RaceDetector::forget(std::span<const std::byte> data) {
   order_.forget_objects(data);
 }
 
+void RaceDetector::move(std::span<const std::byte> data, const std::byte* to) {
+  if (!on_) return;
+  shadow_.move(data, to);
+  const std::byte* const end = data.data() + data.size();
+  for (auto at = releases_.lower_bound(data.data()); at != releases_.end() && at->first < end;) {
+    releases_.insert_or_assign(to + (at->first - data.data()), std::move(at->second));
+    at = releases_.erase(at);
+  }
+}
+
 void RaceDetector::release(const Clock& before, const std::byte* where, std::uint64_t value,
                            unsigned bytes) {
   if (!on_) return;

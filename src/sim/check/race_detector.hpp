@@ -46,6 +46,8 @@ class RaceDetector {
   void check_reuse(State& state, std::uint64_t address, std::uint64_t bytes);
   /// `call` launches `exec`. The host memory that it uses must not have been freed.
   void check_launch(State& state, const GraphExec& exec, CallSite call);
+  /// The simulator has moved the bytes.
+  void move(std::span<const std::byte> data, const std::byte* to);
   /// The simulator returns the bytes to the system, or reuses them.
   void forget(std::span<const std::byte> data);
 

@@ -110,4 +110,21 @@ void ShadowMemory::forget(std::span<const std::byte> data) {
   cells_.erase(cells_.lower_bound(start), cells_.lower_bound(end));
 }
 
+// A mapping is named by the distance from storage to address, which is another now.
+void ShadowMemory::move(std::span<const std::byte> data, const std::byte* to) {
+  const std::uint64_t start = place(data.data());
+  const std::uint64_t end = start + data.size();
+  const std::uint64_t distance = place(to) - start;
+  split(start);
+  split(end);
+  for (auto cell = cells_.lower_bound(start); cell != cells_.end() && cell->first < end;) {
+    Cell moved = std::move(cell->second);
+    moved.end += distance;
+    if (moved.write) moved.write->mapping -= distance;
+    for (Use& read : moved.reads) read.mapping -= distance;
+    cells_.insert_or_assign(cell->first + distance, std::move(moved));
+    cell = cells_.erase(cell);
+  }
+}
+
 }  // namespace berth::sim

@@ -78,6 +78,8 @@ class ShadowMemory {
   [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
                                                    std::uint64_t start, std::uint64_t bytes,
                                                    const Clock& before, const Counts& counts) const;
+  /// The bytes of `data` are at `to` now.
+  void move(std::span<const std::byte> data, const std::byte* to);
   /// Forgets all uses of `data`.
   void forget(std::span<const std::byte> data);
 

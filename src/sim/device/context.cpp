@@ -125,6 +125,8 @@ void destroy_context(State& state, Context& context) {
     const Range& range = *state.addresses.find_start(start);
     if (range.is_host())
       unpin_host_memory(state, range);
+    else if (range.kind == RangeKind::imported)
+      drop_import(state, range);
     else
       state.devices[static_cast<std::size_t>(range.device)].linear.release(state, range);
   }

@@ -11,6 +11,8 @@
 #define BERTH_SIM_EXPORT_v4(symbol) BERTH_SIM_EXPORT(symbol "_v4", "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_both(symbol) BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT_v2(symbol)
 
+#define BERTH_SIM_EXPORT_newer(symbol) BERTH_SIM_EXPORT_v2(symbol)
+
 #define BERTH_SIM_EXPORT_FUNCTION(symbol, names, since) BERTH_SIM_EXPORT_##names(#symbol)
 BERTH_SIM_FUNCTIONS(BERTH_SIM_EXPORT_FUNCTION)
 
@@ -20,3 +22,7 @@ BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_EXPORT_PER_THREAD)
 
 BERTH_SIM_EXPORT("cuGetProcAddress", "berth_sim_cuGetProcAddress")
 BERTH_SIM_EXPORT("cuGetProcAddress_v2", "berth_sim_cuGetProcAddress_v2")
+
+#define BERTH_SIM_EXPORT_OLDER(symbol, since) BERTH_SIM_EXPORT(#symbol, "berth_sim_" #symbol "_v1")
+BERTH_SIM_OLDER_FUNCTIONS(BERTH_SIM_EXPORT_OLDER)
+BERTH_SIM_EXPORT_POINTER("cuMemPrefetchAsync_ptsz", "berth_sim_cuMemPrefetchAsync_ptsz")

@@ -3,6 +3,7 @@
 // the look-alike of libcuda.so.1 uses too, so that both show the same devices and the same memory.
 #include "sim/exports/trampoline.hpp"
 #include "sim/nvml/functions.hpp"
+#include "sim/nvml/unsupported.hpp"
 
 #define BERTH_SIM_EXPORT_NVML(name, symbol) BERTH_SIM_EXPORT(#name, "berth_sim_" #symbol)
 
@@ -12,3 +13,6 @@ BERTH_NVML_FUNCTIONS(BERTH_SIM_EXPORT_OWN_NVML)
 BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_EXPORT_SAME_NVML)
 BERTH_SIM_NVML_OLDER_NAMES(BERTH_SIM_EXPORT_NVML)
 BERTH_SIM_EXPORT_NVML(nvmlErrorString, nvmlErrorString)
+
+#define BERTH_SIM_EXPORT_UNSUPPORTED(symbol) BERTH_SIM_EXPORT(#symbol, "berth_sim_nvml_unsupported")
+BERTH_SIM_NVML_UNSUPPORTED(BERTH_SIM_EXPORT_UNSUPPORTED)

@@ -40,6 +40,9 @@ CUgraphNodeType type_of(const WaitValueWork& wait) {
 CUgraphNodeType type_of(const WriteValueWork&) {
   return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
 }
+CUgraphNodeType type_of(const PrefetchWork&) {
+  return CU_GRAPH_NODE_TYPE_EMPTY;  // in no graph
+}
 CUgraphNodeType type_of(const WaitWork&) {
   return CU_GRAPH_NODE_TYPE_EMPTY;
 }

@@ -23,7 +23,8 @@ enum class RangeKind {
   pool_allocation,
   graph_allocation,  ///< the address of an allocation node; without a block where it has no memory
   mapping,
-  managed,  ///< stays in host memory, where every device and the host reach it
+  imported,  ///< an allocation of another process
+  managed,   ///< stays in host memory, where every device and the host reach it
   host_allocation,
   host_registration,
 };

@@ -112,6 +112,33 @@ bool PhysicalMemory::allocate_shared(PhysicalBlock& block, const Uuid& uuid) {
   return true;
 }
 
+void PhysicalMemory::copy_written(std::uint64_t offset, std::uint64_t bytes, std::byte* to) const {
+  const auto end = static_cast<off_t>(offset + bytes);
+  for (auto at = static_cast<off_t>(offset); at < end;) {
+    const off_t first = lseek(file_, at, SEEK_DATA);
+    if (first < 0 || first >= end) return;
+    const off_t last = std::min(end, lseek(file_, first, SEEK_HOLE));
+    std::memcpy(to + (static_cast<std::uint64_t>(first) - offset), data_ + first,
+                static_cast<std::size_t>(last - first));
+    at = last;
+  }
+}
+
+bool PhysicalMemory::share(PhysicalBlock& block, const Uuid& uuid, const Moved& moved) {
+  std::shared_ptr<SharedMemory> shared = SharedMemory::create(uuid, block.bytes);
+  if (shared == nullptr) return false;
+  for (const PhysicalBlock::Piece& piece : block.pieces) {
+    std::byte* const to = shared->data() + piece.block_offset;
+    copy_written(piece.device_offset, piece.bytes, to);
+    moved({data_ + piece.device_offset, piece.bytes}, to);
+  }
+  release_pieces(block);
+  block.pieces.clear();
+  shared_.push_back(shared);
+  block.shared = std::move(shared);
+  return true;
+}
+
 bool PhysicalMemory::adopt(PhysicalBlock& block, std::shared_ptr<SharedMemory> shared) {
   const auto known = std::find_if(shared_.begin(), shared_.end(),
                                   [&](const auto& other) { return other->is_same(*shared); });
@@ -139,6 +166,10 @@ void PhysicalMemory::release(PhysicalBlock& block) {
     release_shared(std::move(block.shared));
     return;
   }
+  release_pieces(block);
+}
+
+void PhysicalMemory::release_pieces(PhysicalBlock& block) {
   for (const PhysicalBlock::Piece& piece : block.pieces) {
     if (block.written)
       fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -152,7 +183,7 @@ void PhysicalMemory::release_shared(std::shared_ptr<SharedMemory> shared) {
   constexpr long kHereAndInTheList = 2;
   if (shared.use_count() > kHereAndInTheList) return;  // another handle of this process
   shared->release();
-  if (!shared->is_own()) std::erase(shared_, shared);
+  if (!shared->is_own() || !shared->is_held_elsewhere()) std::erase(shared_, shared);
 }
 
 }  // namespace berth::sim

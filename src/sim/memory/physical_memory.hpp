@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -57,6 +58,11 @@ class PhysicalMemory {
   bool allocate(PhysicalBlock& block);
   /// The same for memory of the device `uuid` that can be shared with other processes.
   bool allocate_shared(PhysicalBlock& block, const Uuid& uuid);
+  /// Moves the content of an allocated block to memory that can be shared; `moved` is called with
+  /// each contiguous part and where it is now. False, and nothing has changed, if the system is out
+  /// of memory.
+  using Moved = std::function<void(std::span<const std::byte> from, const std::byte* to)>;
+  bool share(PhysicalBlock& block, const Uuid& uuid, const Moved& moved);
   /// Makes `block` refer to the memory of another handle, perhaps of another process. The bytes are
   /// counted once for each process, beyond any limit, because they exist already. False if the
   /// system is out of memory.
@@ -77,7 +83,10 @@ class PhysicalMemory {
  private:
   bool open();
   void poison(const PhysicalBlock& block) const;
+  void release_pieces(PhysicalBlock& block);
   void release_shared(std::shared_ptr<SharedMemory> shared);
+  /// Copies what was ever written of [offset, offset + bytes) of the device.
+  void copy_written(std::uint64_t offset, std::uint64_t bytes, std::byte* to) const;
 
   std::uint64_t bytes_total_;
   std::uint64_t granularity_;

@@ -43,6 +43,10 @@ class SharedMemory {
   [[nodiscard]] bool is_same(const SharedMemory& other) const {
     return device_ == other.device_ && inode_ == other.inode_;
   }
+  /// Its descriptor in this process, and what identifies the file.
+  [[nodiscard]] int file() const { return file_; }
+  [[nodiscard]] std::uint64_t file_device() const { return device_; }
+  [[nodiscard]] std::uint64_t file_number() const { return inode_; }
   /// Whether this process created it.
   [[nodiscard]] bool is_own() const { return own_; }
 

@@ -46,6 +46,18 @@
   X(nvmlDeviceGetMaxClockInfo,           (Device device, int clock, unsigned* megahertz)) \
   X(nvmlDeviceGetPerformanceState,       (Device device, int* state)) \
   X(nvmlDeviceGetNumaNodeId,             (Device device, unsigned* node)) \
+  X(nvmlDeviceGetPciInfo,                (Device device, PciInfoV1* pci)) \
+  X(nvmlDeviceGetPciInfo_v2,             (Device device, PciInfoV2* pci)) \
+  X(nvmlDeviceGetDisplayMode,            (Device device, int* connected)) \
+  X(nvmlDeviceGetDisplayActive,          (Device device, int* active)) \
+  X(nvmlDeviceGetMaxPcieLinkGeneration,  (Device device, unsigned* generation)) \
+  X(nvmlDeviceGetGpuMaxPcieLinkGeneration, (Device device, unsigned* generation)) \
+  X(nvmlDeviceGetCurrPcieLinkGeneration, (Device device, unsigned* generation)) \
+  X(nvmlDeviceGetMaxPcieLinkWidth,       (Device device, unsigned* lanes)) \
+  X(nvmlDeviceGetCurrPcieLinkWidth,      (Device device, unsigned* lanes)) \
+  X(nvmlDeviceGetPcieThroughput,         (Device device, int counter, unsigned* kilobytes)) \
+  X(nvmlDeviceGetPcieReplayCounter,      (Device device, unsigned* replays)) \
+  X(nvmlDeviceGetTemperatureThreshold,   (Device device, int threshold, unsigned* celsius)) \
   X(nvmlDeviceGetMemoryAffinity, \
     (Device device, unsigned words, unsigned long* nodes, unsigned scope)) \
   X(nvmlDeviceGetCpuAffinity,            (Device device, unsigned words, unsigned long* cpus)) \
@@ -58,7 +70,9 @@
   X(nvmlDeviceGetCount,                      nvmlDeviceGetCount_v2) \
   X(nvmlDeviceGetHandleByIndex,              nvmlDeviceGetHandleByIndex_v2) \
   X(nvmlDeviceGetHandleByPciBusId,           nvmlDeviceGetHandleByPciBusId_v2) \
-  X(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3)
+  X(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3) \
+  X(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3) \
+  X(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlDeviceGetMPSComputeRunningProcesses_v3)
 // clang-format on
 
 // Inside NVML's namespace, so that the list above need not repeat it.

@@ -2,6 +2,7 @@
 // From counting, UUIDs and PCI addresses to handles, and back.
 // Source: NVML API Reference Guide, "Device Queries".
 #include <cctype>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,13 @@ bool is_at(const DeviceFacts& facts, const PciAddress& address) {
   return address.domain == static_cast<unsigned>(facts.pci_domain) &&
          address.bus == static_cast<unsigned>(facts.pci_bus) &&
          address.device == static_cast<unsigned>(facts.pci_device) && address.function == 0;
+}
+
+/// With the short form of the address, the only one that there was.
+nvml::PciInfoV1 first_part(const nvml::PciInfo& pci) {
+  nvml::PciInfoV1 first{{}, pci.domain, pci.bus, pci.device, pci.pciDeviceId};
+  std::memcpy(first.busId, pci.busIdLegacy, sizeof(first.busId));
+  return first;
 }
 
 /// Whether `text` is written as the UUIDs here are.
@@ -109,6 +117,22 @@ nvml::Return berth_sim_nvmlDeviceGetMinorNumber(nvml::Device device, unsigned* m
   if (found == nullptr || minor == nullptr) return nvml::kInvalidArgument;
   *minor = static_cast<unsigned>(found->facts.slot);
   return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetPciInfo(nvml::Device device, nvml::PciInfoV1* pci) {
+  if (pci == nullptr) return berth_sim_nvmlDeviceGetPciInfo_v3(device, nullptr);
+  nvml::PciInfo newest{};
+  const nvml::Return result = berth_sim_nvmlDeviceGetPciInfo_v3(device, &newest);
+  if (result == nvml::kSuccess) *pci = first_part(newest);
+  return result;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetPciInfo_v2(nvml::Device device, nvml::PciInfoV2* pci) {
+  if (pci == nullptr) return berth_sim_nvmlDeviceGetPciInfo_v3(device, nullptr);
+  nvml::PciInfo newest{};
+  const nvml::Return result = berth_sim_nvmlDeviceGetPciInfo_v3(device, &newest);
+  if (result == nvml::kSuccess) *pci = {first_part(newest), newest.pciSubSystemId, {}};
+  return result;
 }
 
 nvml::Return berth_sim_nvmlDeviceGetPciInfo_v3(nvml::Device device, nvml::PciInfo* pci) {

@@ -38,6 +38,24 @@ struct DeviceAttributes {
 };
 static_assert(sizeof(DeviceAttributes) == 40);
 
+/// What nvmlDeviceGetPciInfo writes.
+struct PciInfoV1 {
+  char busId[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pciDeviceId;
+};
+static_assert(sizeof(PciInfoV1) == 32);
+
+/// What its _v2 writes.
+struct PciInfoV2 {
+  PciInfoV1 first;
+  unsigned pciSubSystemId;
+  unsigned reserved[4];
+};
+static_assert(sizeof(PciInfoV2) == 52);
+
 struct Bar1Memory {
   unsigned long long bar1Total;
   unsigned long long bar1Free;

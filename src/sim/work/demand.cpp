@@ -36,6 +36,15 @@ Demand demand(State&, const WaitValueWork&) {
 Demand demand(State&, const WriteValueWork&) {
   return {};
 }
+Demand demand(State& state, const PrefetchWork& prefetch) {
+  std::uint64_t bytes = 0;
+  state.advice.visit(prefetch.address, prefetch.bytes,
+                     [&](const Advice& advice, std::uint64_t stretch) {
+                       if (advice.resident != prefetch.slot) bytes += stretch;
+                     });
+  const Engine engine = prefetch.slot < 0 ? Engine::device_to_host : Engine::host_to_device;
+  return bytes == 0 ? Demand{} : Demand{engine, transfer_ns(engine, bytes)};
+}
 Demand demand(State&, const HostFunctionWork&) {
   return {Engine::none, kHostFunctionNs};
 }

@@ -116,6 +116,14 @@ struct DepartWork {
   std::shared_ptr<const Range> range;
 };
 
+/// Moves managed memory to the device in `slot`, or with -1 to the host. It stays accessible all
+/// the while, so that this is no use of it.
+struct PrefetchWork {
+  std::uint64_t address;
+  std::size_t bytes;
+  int slot;
+};
+
 /// Blocks its stream until the 4 or 8 bytes at `address` satisfy `condition`.
 struct WaitValueWork {
   std::uint64_t address;
@@ -131,8 +139,9 @@ struct WriteValueWork {
   unsigned bytes;
 };
 
-using Work = std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctionWork, KernelWork,
-                          RecordWork, ArriveWork, DepartWork, WaitValueWork, WriteValueWork>;
+using Work =
+    std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctionWork, KernelWork,
+                 RecordWork, ArriveWork, DepartWork, PrefetchWork, WaitValueWork, WriteValueWork>;
 
 /// Whether it uses memory in the sense of the race detector.
 inline bool uses_memory(const Work& work) {

@@ -44,6 +44,7 @@ class Performance {
   CUresult operator()(const RecordWork& record);
   CUresult operator()(const ArriveWork& arrival);
   CUresult operator()(const DepartWork& departure);
+  CUresult operator()(const PrefetchWork& prefetch);
   CUresult operator()(const WaitValueWork& wait);
   CUresult operator()(const WriteValueWork& write);
 
@@ -206,6 +207,12 @@ CUresult Performance::operator()(const ArriveWork& arrival) {
 
 CUresult Performance::operator()(const DepartWork& departure) {
   if (state_.addresses.depart(*departure.range)) use_whole(UseKind::ends, *departure.range);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const PrefetchWork& prefetch) {
+  state_.advice.change(prefetch.address, prefetch.bytes,
+                       [&](Advice& advice) { advice.resident = prefetch.slot; });
   return CUDA_SUCCESS;
 }
 

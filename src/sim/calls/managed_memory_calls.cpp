@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prefetches of managed memory, advice about it, and what was said before.
+// Source: CUDA Driver API, "Unified Addressing".
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "sim/call.hpp"
+#include "sim/graph/capture_rules.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// Whether [pointer, pointer + bytes) is inside one allocation of managed memory.
+bool is_managed(State& state, CUdeviceptr pointer, std::size_t bytes) {
+  const Range* range = state.addresses.find(pointer);
+  return bytes != 0 && range != nullptr && range->kind == RangeKind::managed &&
+         bytes <= range->end() - pointer;
+}
+
+/// The location that the functions before CUDA 12.2 name by a device.
+CUmemLocation location_of(CUdevice device) {
+  if (device == CU_DEVICE_CPU) return {CU_MEM_LOCATION_TYPE_HOST, 0};
+  return {CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+
+CUresult check_location(const State& state, const CUmemLocation& location) {
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return state.is_ordinal(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return location.id >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult prefetch(Call& call, CUdeviceptr pointer, std::size_t bytes, CUmemLocation location,
+                  CUstream stream) BERTH_REQUIRES(mutex) {
+  State& state = call.state();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult accepted = check_location(state, location);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
+  const CUresult refusal = refuse_unrecordable(state, *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  if (!is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+  state.advice.change(pointer, bytes, [&](Advice& advice) { advice.prefetched = location; });
+  const bool to_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  const int slot = to_device ? state.visible[static_cast<std::size_t>(location.id)] : -1;
+  state.scheduler.submit(*found, PrefetchWork{pointer, bytes, slot});
+  return call.end_submission(*found);
+}
+
+void set_accessed_by(Advice& advice, const CUmemLocation& location, bool is_set) {
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    advice.accessed_by_host = is_set;
+    return;
+  }
+  const DeviceSet bit = device_bit(location.id);
+  advice.accessed_by = is_set ? advice.accessed_by | bit : advice.accessed_by & ~bit;
+}
+
+CUresult advise(Call& call, CUdeviceptr pointer, std::size_t bytes, CUmem_advise what,
+                CUmemLocation location) {
+  State& state = call.state();
+  if (!is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (what < CU_MEM_ADVISE_SET_READ_MOSTLY || what > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+    return CUDA_ERROR_INVALID_VALUE;
+  const bool accesses =
+      what == CU_MEM_ADVISE_SET_ACCESSED_BY || what == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+  if (accesses || what == CU_MEM_ADVISE_SET_PREFERRED_LOCATION) {
+    const CUresult accepted = check_location(state, location);
+    if (accepted != CUDA_SUCCESS) return accepted;
+  }
+  const bool is_processor =
+      location.type == CU_MEM_LOCATION_TYPE_DEVICE || location.type == CU_MEM_LOCATION_TYPE_HOST;
+  if (accesses && !is_processor) return CUDA_ERROR_INVALID_VALUE;
+  state.advice.change(pointer, bytes, [&](Advice& advice) {
+    switch (what) {
+      case CU_MEM_ADVISE_SET_READ_MOSTLY:
+      case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+        advice.read_mostly = what == CU_MEM_ADVISE_SET_READ_MOSTLY;
+        break;
+      case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        advice.preferred = location;
+        break;
+      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        advice.preferred = Advice{}.preferred;
+        break;
+      case CU_MEM_ADVISE_SET_ACCESSED_BY:
+      case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+        set_accessed_by(advice, location, what == CU_MEM_ADVISE_SET_ACCESSED_BY);
+        break;
+    }
+  });
+  return CUDA_SUCCESS;
+}
+
+/// What is said of a whole range: of all its pages alike, or not at all.
+struct Said {
+  bool read_mostly = true;
+  CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0};
+  CUmemLocation prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};
+  DeviceSet accessed_by = ~DeviceSet{0};
+  bool accessed_by_host = true;
+};
+
+bool is_same(const CUmemLocation& one, const CUmemLocation& other) {
+  const bool has_id =
+      one.type == CU_MEM_LOCATION_TYPE_DEVICE || one.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  return one.type == other.type && (!has_id || one.id == other.id);
+}
+
+Said said_of(const State& state, CUdeviceptr pointer, std::size_t bytes) {
+  Said said;
+  bool is_first = true;
+  state.advice.visit(pointer, bytes, [&](const Advice& advice, std::uint64_t) {
+    const auto agree = [&](CUmemLocation& all, const CUmemLocation& own) {
+      if (is_first) all = own;
+      if (!is_same(all, own)) all = Advice{}.preferred;
+    };
+    agree(said.preferred, advice.preferred);
+    agree(said.prefetched, advice.prefetched);
+    said.read_mostly = said.read_mostly && advice.read_mostly;
+    said.accessed_by &= advice.accessed_by;
+    said.accessed_by_host = said.accessed_by_host && advice.accessed_by_host;
+    is_first = false;
+  });
+  return said;
+}
+
+/// As one number, where only devices and the host are known.
+int number_of(const CUmemLocation& location) {
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) return location.id;
+  return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
+}
+
+/// The first numbers of `out`, which has room for `count`; the rest says that there is no more.
+void write_accessed_by(const Said& said, int* out, std::size_t count) {
+  std::vector<int> all;
+  if (said.accessed_by_host) all.push_back(CU_DEVICE_CPU);
+  for (int ordinal = 0; ordinal < 64; ++ordinal)
+    if ((said.accessed_by & device_bit(ordinal)) != 0) all.push_back(ordinal);
+  all.resize(count, CU_DEVICE_INVALID);
+  std::copy(all.begin(), all.end(), out);
+}
+
+/// Whether `attribute` is one, of which `bytes` is a size.
+bool is_attribute(CUmem_range_attribute attribute, std::size_t bytes) {
+  if (attribute < CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ||
+      attribute > CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID)
+    return false;
+  return attribute == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY ? bytes != 0 && bytes % sizeof(int) == 0
+                                                         : bytes == sizeof(int);
+}
+
+void write_attribute(const Said& said, int* out, std::size_t bytes,
+                     CUmem_range_attribute attribute) {
+  switch (attribute) {
+    case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+      *out = said.read_mostly ? 1 : 0;
+      break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+      *out = number_of(said.preferred);
+      break;
+    case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+      write_accessed_by(said, out, bytes / sizeof(int));
+      break;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+      *out = number_of(said.prefetched);
+      break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+      *out = said.preferred.type;
+      break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+      *out = said.preferred.id;
+      break;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+      *out = said.prefetched.type;
+      break;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+      *out = said.prefetched.id;
+      break;
+  }
+}
+
+CUresult get_attributes(State& state, std::span<void* const> data, const std::size_t* sizes,
+                        const CUmem_range_attribute* attributes, CUdeviceptr pointer,
+                        std::size_t count) {
+  for (std::size_t i = 0; i < data.size(); ++i)
+    if (data[i] == nullptr || !is_attribute(attributes[i], sizes[i]))
+      return CUDA_ERROR_INVALID_VALUE;
+  if (!is_managed(state, pointer, count)) return CUDA_ERROR_INVALID_VALUE;
+  const Said said = said_of(state, pointer, count);
+  for (std::size_t i = 0; i < data.size(); ++i)
+    write_attribute(said, static_cast<int*>(data[i]), sizes[i], attributes[i]);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuMemPrefetchAsync(CUdeviceptr pointer, std::size_t bytes,
+                                      CUmemLocation location, unsigned flags, CUstream stream) {
+  Call call(Function::k_cuMemPrefetchAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return prefetch(call, pointer, bytes, location, stream);
+}
+
+CUresult berth_sim_cuMemPrefetchAsync_v1(CUdeviceptr pointer, std::size_t bytes, CUdevice device,
+                                         CUstream stream) {
+  Call call(Function::k_cuMemPrefetchAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return prefetch(call, pointer, bytes, location_of(device), stream);
+}
+
+CUresult berth_sim_cuMemAdvise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise what,
+                               CUmemLocation location) {
+  Call call(Function::k_cuMemAdvise, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return advise(call, pointer, bytes, what, location);
+}
+
+CUresult berth_sim_cuMemAdvise_v1(CUdeviceptr pointer, std::size_t bytes, CUmem_advise what,
+                                  CUdevice device) {
+  Call call(Function::k_cuMemAdvise, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return advise(call, pointer, bytes, what, location_of(device));
+}
+
+CUresult berth_sim_cuMemRangeGetAttribute(void* data, std::size_t bytes,
+                                          CUmem_range_attribute attribute, CUdeviceptr pointer,
+                                          std::size_t count) {
+  Call call(Function::k_cuMemRangeGetAttribute, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return get_attributes(call.state(), {&data, 1}, &bytes, &attribute, pointer, count);
+}
+
+CUresult berth_sim_cuMemRangeGetAttributes(void** data, std::size_t* sizes,
+                                           CUmem_range_attribute* attributes, std::size_t number,
+                                           CUdeviceptr pointer, std::size_t count) {
+  Call call(Function::k_cuMemRangeGetAttributes, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (data == nullptr || sizes == nullptr || attributes == nullptr || number == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return get_attributes(call.state(), {data, number}, sizes, attributes, pointer, count);
+}
+
+}  // namespace berth::sim

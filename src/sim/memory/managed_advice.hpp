@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs say about managed memory, and where it is: advice and prefetches, page by page.
+// Memory of which nothing was said has no entry. Guarded by sim::mutex.
+// Source: CUDA Driver API, cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+
+#include "sim/memory/address_space.hpp"
+
+namespace berth::sim {
+
+/// Of a page.
+struct Advice {
+  bool read_mostly = false;
+  CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0};
+  CUmemLocation prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};  ///< by the last call
+  DeviceSet accessed_by = 0;                                     ///< by ordinal
+  bool accessed_by_host = false;
+  int resident = -1;  ///< the slot of the device to which a prefetch has moved it; -1: the host
+};
+
+class ManagedAdvice {
+ public:
+  /// Calls `change(advice)` for all pages of [start, start + bytes).
+  template <class Change>
+  void change(std::uint64_t start, std::uint64_t bytes, Change&& change) {
+    const std::uint64_t end = page_end(start + bytes);
+    for (std::uint64_t at = page_start(start); at < end;) {
+      Stretch& stretch = stretch_at(at, end);
+      change(stretch.advice);
+      at = stretch.end;
+    }
+  }
+  /// Calls `visit(advice, bytes)` for all pages of [start, start + bytes).
+  template <class Visit>
+  void visit(std::uint64_t start, std::uint64_t bytes, Visit&& visit) const {
+    const std::uint64_t end = page_end(start + bytes);
+    for (std::uint64_t at = page_start(start); at < end;) {
+      const Stretch stretch = read(at, end);
+      visit(stretch.advice, stretch.end - at);
+      at = stretch.end;
+    }
+  }
+  /// The memory is gone.
+  void forget(std::uint64_t start, std::uint64_t bytes);
+
+ private:
+  struct Stretch {
+    std::uint64_t end;
+    Advice advice;
+  };
+
+  static constexpr std::uint64_t kPage = 4096;
+  static std::uint64_t page_start(std::uint64_t address) { return address & ~(kPage - 1); }
+  static std::uint64_t page_end(std::uint64_t address) { return page_start(address + kPage - 1); }
+
+  /// An entry that begins at `at`, and ends at `end` or before.
+  Stretch& stretch_at(std::uint64_t at, std::uint64_t end);
+  /// What holds from `at`, up to `end` at most.
+  [[nodiscard]] Stretch read(std::uint64_t at, std::uint64_t end) const;
+  /// Makes `at` the beginning of an entry, if it lies in one.
+  void split(std::uint64_t at);
+
+  std::map<std::uint64_t, Stretch> stretches_;  // by start; they do not overlap
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Displays, the link to the host, and the temperatures at which a device would slow down: an H100
+// on PCIe 5.0, to which nothing is connected, and whose bus carries nothing.
+// Source: NVML API Reference Guide, "Device Queries".
+#include <iterator>
+
+#include "sim/nvml/nvml_call.hpp"
+#include "sim/nvml/unsupported.hpp"
+
+namespace berth::sim {
+namespace {
+
+constexpr unsigned kPcieGeneration = 5;
+constexpr unsigned kPcieLanes = 16;
+
+/// nvmlTemperatureThresholds_t, in its order.
+constexpr unsigned kThresholds[] = {92, 89, 95, 87};  // shutdown, slowdown, memory, GPU
+constexpr int kThresholdKinds = 8;
+
+template <class T>
+nvml::Return tell(nvml::Device device, T* out, T value) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  if (call.find_gpu(device) == nullptr || out == nullptr) return nvml::kInvalidArgument;
+  *out = value;
+  return nvml::kSuccess;
+}
+
+}  // namespace
+
+nvml::Return berth_sim_nvmlDeviceGetDisplayMode(nvml::Device device, int* connected) {
+  return tell(device, connected, 0);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetDisplayActive(nvml::Device device, int* active) {
+  return tell(device, active, 0);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetMaxPcieLinkGeneration(nvml::Device device,
+                                                          unsigned* generation) {
+  return tell(device, generation, kPcieGeneration);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetGpuMaxPcieLinkGeneration(nvml::Device device,
+                                                             unsigned* generation) {
+  return tell(device, generation, kPcieGeneration);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetCurrPcieLinkGeneration(nvml::Device device,
+                                                           unsigned* generation) {
+  return tell(device, generation, kPcieGeneration);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetMaxPcieLinkWidth(nvml::Device device, unsigned* lanes) {
+  return tell(device, lanes, kPcieLanes);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetCurrPcieLinkWidth(nvml::Device device, unsigned* lanes) {
+  return tell(device, lanes, kPcieLanes);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetPcieThroughput(nvml::Device device, int counter,
+                                                   unsigned* kilobytes) {
+  constexpr int kCounters = 2;  // sent, received
+  const bool is_counter = counter >= 0 && counter < kCounters;
+  return tell(device, is_counter ? kilobytes : nullptr, 0U);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetPcieReplayCounter(nvml::Device device, unsigned* replays) {
+  return tell(device, replays, 0U);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetTemperatureThreshold(nvml::Device device, int threshold,
+                                                         unsigned* celsius) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const bool is_kind = threshold >= 0 && threshold < kThresholdKinds;
+  if (call.find_gpu(device) == nullptr || celsius == nullptr || !is_kind)
+    return nvml::kInvalidArgument;
+  if (threshold >= static_cast<int>(std::size(kThresholds))) return nvml::kNotSupported;
+  *celsius = kThresholds[threshold];
+  return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvml_unsupported() {
+  const NvmlCall call;
+  return call.refusal() != nvml::kSuccess ? call.refusal() : nvml::kNotSupported;
+}
+
+}  // namespace berth::sim
