@@ -85,31 +85,34 @@ TEST_CASE("reset gives everything back that is free") {
   CHECK(other.memory(device).try_allocate(600_MiB, other.default_stream(device)));
 }
 
-TEST_CASE("a stream of PyTorch's that was recorded holds the block") {
+TEST_CASE("a stream of PyTorch's that was recorded holds the block, on each device") {
   Runtime framework;
-  const Device device = Device::cuda(0);
-  const Stream owner = framework.create_stream(device);
-  const StreamRef stream = owner;
-  const Stream readers = framework.create_stream(device);
-  const StreamRef reader = readers;
-  // Two blocks, and no more.
-  berth_torch_reset();
-  berth_torch_memory_fraction(8.0 / 1024, 0);
-  void* const block = allocate(4_MiB, 0, stream.native());
-  REQUIRE(block != nullptr);
-  // Pending until something waits for it (progress=manual).
-  const Allocation host = framework.pinned_memory().allocate(4_MiB);
-  framework.copier().copy_async(host.data(), block, 4_MiB, reader);
-  berth_torch_record_stream(block, reader.native());
-  deallocate(block, 4_MiB, 0, stream.native());
-  void* const other = allocate(4_MiB, 0, stream.native());
-  CHECK(other != block);
-  reader.sync();
-  void* const again = allocate(4_MiB, 0, stream.native());
-  CHECK(again == block);
-  deallocate(again, 4_MiB, 0, stream.native());
-  deallocate(other, 4_MiB, 0, stream.native());
-  berth_torch_memory_fraction(1.0, 0);
+  for (const int index : {0, 1}) {
+    CAPTURE(index);
+    const Device device = Device::cuda(index);
+    const Stream owner = framework.create_stream(device);
+    const StreamRef stream = owner;
+    const Stream readers = framework.create_stream(device);
+    const StreamRef reader = readers;
+    // Two blocks, and no more.
+    berth_torch_reset();
+    berth_torch_memory_fraction(8.0 / 1024, index);
+    void* const block = allocate(4_MiB, index, stream.native());
+    REQUIRE(block != nullptr);
+    // Pending until something waits for it (progress=manual).
+    const Allocation host = framework.pinned_memory().allocate(4_MiB);
+    framework.copier().copy_async(host.data(), block, 4_MiB, reader);
+    berth_torch_record_stream(block, reader.native());
+    deallocate(block, 4_MiB, index, stream.native());
+    void* const other = allocate(4_MiB, index, stream.native());
+    CHECK(other != block);
+    reader.sync();
+    void* const again = allocate(4_MiB, index, stream.native());
+    CHECK(again == block);
+    deallocate(again, 4_MiB, index, stream.native());
+    deallocate(other, 4_MiB, index, stream.native());
+    berth_torch_memory_fraction(1.0, index);
+  }
 }
 
 TEST_CASE("threads allocate what other threads free") {

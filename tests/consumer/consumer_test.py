@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds outside programs against the installed library, as somebody who embeds berth does, and
 runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
-docs/simulator.md shows, each with the shared libraries and with the static ones. Then without
-libberth_sim: the programs say what is missing. With pkg-config also: the errors of an older
+docs/simulator.md shows, each with the shared libraries and with the static ones; adapters.cpp and
+two_copies.c with the shared ones. Then without libberth_sim: the programs say what is missing.
+With pkg-config also: the errors of an older
 compiler, raised privileges, the notices and the paths in what is installed. With nvcc: compare.cu,
 with the shared library.
 
   consumer_test.py pkg-config|cmake|nvcc --source CHECKOUT --build BUILD_FOLDER --libdir DIR
                    --version VERSION --cc COMMAND --cxx COMMAND [--nvcc FILE] [--werror]
+                   [--adapter-flag FLAG]...
 
 Exit status 77 if pkg-config, cmake or nvcc is missing.
 """
@@ -75,6 +77,14 @@ def build_with_pkg_config(options, folder, prefix, libdir, examples):
                 # If both libraries are installed, -lberth means the shared one.
                 words = [re.sub(r"^-l(berth\w*)$", r"-l:lib\1.a", word) for word in words]
             run(*compiler, *options.warnings, source, "-o", folder / f"{name}_{linkage}", *words)
+    words = shlex.split(pkg_config("--cflags", "--libs", "berth"))
+    for source, command in (
+        ("adapters.cpp", [*cxx, *options.adapter_flag]),
+        ("two_copies.c", [*shlex.split(options.cc), "-std=c11"]),
+    ):
+        program = folder / pathlib.PurePath(source).stem
+        path = options.source / "tests/consumer" / source
+        run(*command, *options.warnings, path, "-o", program, *words, "-ldl")
 
 
 def build_with_cmake(options, folder, prefix, libdir, examples):
@@ -83,6 +93,7 @@ def build_with_cmake(options, folder, prefix, libdir, examples):
         f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={examples['readme']}",
         f"-DSIMULATED_EXAMPLE={examples['simulated']}",
         f"-DBERTH_VERSION_WANTED={options.version}", f"-DWARNINGS={';'.join(options.warnings)}",
+        f"-DADAPTER_FLAGS={' '.join(options.adapter_flag)}",
         CC=options.cc, CXX=options.cxx,
     )  # fmt: skip
     run("cmake", "--build", folder)
@@ -107,6 +118,28 @@ def expect(expected, printed):
         sys.exit(f'printed "{printed}" instead of "{expected}"')
 
 
+def check_adapters(folder, libdir, environment):
+    torch = libdir / "libberth_torch.so"
+    expect("all adapters", run(folder / "adapters", torch, **environment))
+
+
+def check_two_copies(folder, libdir, environment):
+    """A copy of the library under another name works beside it, and calls nothing of it."""
+    copy = folder / "plugin_of_another_vendor.so"
+    shutil.copy(libdir / "libberth.so.0", copy)
+    expect("two libraries", run(folder / "two_copies", copy, **environment))
+    bindings = subprocess.run(
+        [folder / "two_copies", copy], env={**os.environ, **environment, "LD_DEBUG": "bindings"},
+        capture_output=True, text=True, check=True,
+    ).stderr  # fmt: skip
+    if f"binding file {copy}" not in bindings:
+        sys.exit("the loader does not tell its bindings")
+    own = re.escape(str(copy))
+    mixed = re.findall(rf"binding file {own} .* to .*/libberth\.so\.0 .*", bindings)
+    if mixed:
+        sys.exit(f"{len(mixed)} symbols of the copy are those of the other library:\n{mixed[0]}")
+
+
 def check_programs(folder, libdir, version):
     # Those that link berth statically find libberth_sim as the loader finds any library.
     environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
@@ -114,6 +147,8 @@ def check_programs(folder, libdir, version):
         expect(readme.OUTPUT, run(folder / f"readme_{linkage}", **environment))
         expect(re.escape(version), run(folder / f"round_trip_{linkage}", **environment))
         expect("race: .*", run(folder / f"simulated_{linkage}", **environment))
+    check_adapters(folder, libdir, environment)
+    check_two_copies(folder, libdir, environment)
     # The look-alike of the driver finds libberth_sim by itself.
     lookalike = libdir / "berth/sim/libcuda.so.1"
     expect(readme.OUTPUT, run(folder / "readme_static", BERTH_DRIVER=str(lookalike)))
@@ -227,6 +262,7 @@ def main():
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--nvcc", type=pathlib.Path, default=pathlib.Path("nvcc"))
+    parser.add_argument("--adapter-flag", action="append", default=[])
     parser.add_argument("--werror", action="store_true", help="stop at a warning")
     options = parser.parse_args()
     options.warnings = WARNINGS + (["-Werror"] if options.werror else [])

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 # Quick to build, and quick enough to run. A mutant may leave a variable unused.
 MESON_OPTIONS = ("-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwerror=false")
 # Suites of which each file is a program.
-PROGRAM_A_FILE = ("replay",)
+PROGRAM_A_FILE = ("adapters", "replay")
 # Suites whose program is in their folder.
 PROGRAM_IN_FOLDER = ("pjrt", "tool")
 # What a suite loads at run time.
 LOADED_BY = {"pjrt": ("pjrt-libraries",)}
+# Programs whose simulator is configured from outside.
+SIMULATED = {"adapters/torch_allocator": "devices=2,memory=1GiB,progress=manual"}
 
 
 class DoesNotBuild(Exception):
@@ -113,12 +115,14 @@ class Workshop:
     def test(self, suite, seconds_max):
         """Runs a suite, or one file of it, until a test fails."""
         command = [self.build / program_of(suite), "--no-version", "--no-intro", "--abort-after=1"]
+        simulated = {"BERTH_SIM": SIMULATED[suite]} if suite in SIMULATED else {}
         suite, _, file = suite.partition("/")
         if file and suite not in PROGRAM_A_FILE:
             command.append(f"--source-file=*/{file}_test.cpp")
         traces = (self.root / "bench/traces", self.root.parent / "shared/traces")
         environment = {
             **os.environ,
+            **simulated,
             "BERTH_DRIVER": "sim",
             "BERTH_TEST_TRACES": ":".join(str(folder) for folder in traces if folder.is_dir()),
             "BERTH_SOURCE_ROOT": str(self.source),
