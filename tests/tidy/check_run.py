@@ -43,7 +43,7 @@ def setups():
 
 class RunTest(unittest.TestCase):
     def test_every_shell_that_is_here_parses_it(self):
-        for script in ("run", ".ci/run"):
+        for script in ("run", ".ci/run", "tests/wheels.sh"):
             for shell in ("sh", "dash", "bash"):
                 if shutil.which(shell):
                     subprocess.run([shell, "-n", ROOT / script], check=True)
