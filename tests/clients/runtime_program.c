@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A C program on the CUDA runtime, linked as `nvcc --cudart shared` links it. Only functions whose
- * binary interface is the same in both majors. Prints what it has seen; exits with 1 at an error. */
+ * binary interface is the same in both majors. Prints what it has seen; exits with 1 at an error.
+ */
 #include <cuda_runtime_api.h>
-
 #include <stdio.h>
 #include <string.h>
 

@@ -3,11 +3,14 @@
 """PyTorch's CUDA build on the simulated driver: what it asks the device for, and the races of
 torch_races.py, which are found, and not found without the mistake in any of 20 orders."""
 
+import pathlib
 import re
+import tempfile
 import unittest
 
 import client
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEEDS = 20
 MISTAKES = {
     "wait": ("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync"),
@@ -50,6 +53,12 @@ print("used")
 """
 
 
+def masked(text):
+    """Without what differs from run to run, and without the frames that start the program here."""
+    kept = re.sub(r"0x[0-9a-f]+|call \d+", "...", text)
+    return [line for line in kept.splitlines() if "runpy" not in line and "<string>" not in line]
+
+
 class PyTorch(unittest.TestCase):
     def race(self, name, kind, *options):
         program = f"sys.argv = ['torch_races.py', {name!r}, {kind!r}]; "
@@ -71,6 +80,21 @@ class PyTorch(unittest.TestCase):
             self.assertRegex(done.stderr, rf"race: {later} .* while {earlier} ")
             uses = re.findall(rf"(first|second) use +torch_races.py:\d+ in {name}\n", done.stderr)
             self.assertEqual(uses, ["first", "second"], client.story(done))
+
+    def test_the_page_begins_with_what_its_program_prints(self):
+        page = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
+        program = re.search(r"```py\n(.*?)```", page, re.S).group(1)
+        shown = re.search(r"```\n\$ berth sim --preload -- python race.py\n(.*?)```", page, re.S)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "race.py"
+            file.write_text(program, encoding="utf-8")
+            done = client.sim(
+                "torch", "--preload", program=f"runpy.run_path({str(file)!r}, run_name='__main__')"
+            )
+            # The interpreter has it by its path here.
+            said = (done.stdout + done.stderr).replace(f"{folder}/", "")
+        self.assertEqual(done.returncode, 1, client.story(done))
+        self.assertEqual(masked(said), masked(shown.group(1)))
 
     def test_without_them_nothing_is_found_in_any_order(self):
         for name in MISTAKES:
