@@ -20,8 +20,10 @@
 //          destroyed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -125,6 +127,30 @@ struct Kernel {
   bool programmatic = false;
 };
 
+/// A launch of a kernel by the program, as cuLaunchKernel and the CUDA runtime make it.
+struct KernelLaunch {
+  /// The parameter of the kernel at that place, of which `T` is the type.
+  template <class T>
+  [[nodiscard]] T argument(std::size_t index) const {
+    T value;
+    std::memcpy(&value, arguments[index], sizeof value);
+    return value;
+  }
+
+  std::string_view name;  ///< as the device code has it: of C++ the mangled one
+  std::array<unsigned, 3> grid;
+  std::array<unsigned, 3> block;
+  std::size_t shared_bytes;
+  void* const* arguments;  ///< a pointer to each; valid until the stand-in returns
+};
+
+/// Says what a launch does: the ranges that it uses, what it computes, how long it takes. `name`,
+/// `polls` and `programmatic` of the result are ignored: the launch says them.
+///
+/// Called in the launching call, before its checks, and never again for a graph that has captured
+/// it. If it throws, the launch returns CUDA_ERROR_INVALID_VALUE. It must not call the driver.
+using KernelStandIn = std::function<Kernel(const KernelLaunch& launch)>;
+
 /// The kind of a TimelineEntry.
 enum class WorkKind {
   kernel,
@@ -193,6 +219,13 @@ class BERTH_API Simulator {
   /// The same for a kernel without a name that changes no byte.
   bool launch(CUstream_st* stream, std::uint64_t duration_ns,
               const std::vector<MemoryUse>& uses = {});
+
+  /// From now on `stand_in` stands in for the kernels of that name in this process, in simulators
+  /// with kernels=host; an empty function: nothing does any more. `kernel` is the name in the
+  /// device code, or that in the source with namespaces and template arguments and without
+  /// parameters, as in "ns::scale<float>". Needs no Simulator.
+  /// Errors  InvalidArgument if the name is empty.
+  static void stand_in_for(const std::string& kernel, KernelStandIn stand_in);
 
   /// From now on, every piece of work that ends and takes time is recorded, and every driver call
   /// in which a host thread waits for work. Operations that only order work, such as events, are

@@ -61,6 +61,7 @@ constexpr std::array<std::string_view, 3> kPageableAccess = {"none", "page_fault
 constexpr std::array<std::string_view, 3> kSwitchOrAuto = {"off", "on", "auto"};
 constexpr std::array<std::string_view, 2> kThreads = {"together", "apart"};
 constexpr std::array<std::string_view, 2> kOnFinding = {"report", "abort"};
+constexpr std::array<std::string_view, 3> kKernels = {"refuse", "skip", "host"};
 
 struct Check {
   std::string_view name;
@@ -250,6 +251,9 @@ constexpr Key kKeys[] = {
     {"memory_operations", "on or off",
      [](Config& c, std::string_view v) { c.memory_operations = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.memory_operations]); }},
+    {"kernels", "refuse, skip or host",
+     [](Config& c, std::string_view v) { c.kernels = static_cast<Kernels>(choice(v, kKernels)); },
+     [](const Config& c) { return std::string(kKernels[static_cast<std::size_t>(c.kernels)]); }},
 };
 
 const Key* find_key(std::string_view name) {

@@ -70,6 +70,13 @@ enum class OnFinding {
   abort,   ///< it ends, by abort()
 };
 
+/// What becomes of launches of kernels, whose code is not run.
+enum class Kernels {
+  refuse,  ///< they fail
+  skip,    ///< they take their place in their streams, and touch nothing
+  host,    ///< host functions stand in for them; where there is none, they fail
+};
+
 struct Config {
   /// Devices; 1 to 64.
   int devices = 1;
@@ -143,6 +150,8 @@ struct Config {
   /// Whether the stream memory operations (cuStreamWaitValue32 and the like) are offered; off: they
   /// say CUDA_ERROR_NOT_SUPPORTED, and the device attributes deny them.
   bool memory_operations = true;
+  /// What a launch of a kernel does.
+  Kernels kernels = Kernels::refuse;
 
   /// Devices and instances together.
   [[nodiscard]] int places() const;

@@ -22,6 +22,7 @@
 #include "berth/export.h"
 
 #include "driver/sim_abi.hpp"
+#include "driver/sim_kernel_abi.hpp"
 #include "sim/nvml/functions.hpp"
 
 // clang-format off
@@ -120,6 +121,16 @@
   X(cuStreamWriteValue64,          v2,    11070) \
   X(cuStreamBatchMemOp,            v2,    11070) \
   X(cuLaunchHostFunc,              plain, 10000) \
+  X(cuLaunchKernel,                plain, 4000) \
+  X(cuLaunchKernelEx,              plain, 11060) \
+  X(cuModuleLoad,                  plain, 2000) \
+  X(cuModuleLoadData,              plain, 2000) \
+  X(cuModuleLoadDataEx,            plain, 2010) \
+  X(cuModuleLoadFatBinary,         plain, 2000) \
+  X(cuModuleUnload,                plain, 2000) \
+  X(cuModuleGetFunction,           plain, 2000) \
+  X(cuFuncGetModule,               plain, 11000) \
+  X(cuFuncGetName,                 plain, 12030) \
   X(cuStreamAddCallback,           plain, 5000) \
   X(cuEventCreate,                 plain, 2000) \
   X(cuEventDestroy,                both,  2000) \
@@ -232,9 +243,13 @@ BERTH_API CUresult berth_sim_cuMemPrefetchAsync_v1(CUdeviceptr pointer, std::siz
 BERTH_API CUresult berth_sim_cuMemAdvise_v1(CUdeviceptr pointer, std::size_t bytes,
                                             CUmem_advise advice, CUdevice device);
 
-// What driver/sim_abi.hpp describes: no calls of CUDA's, so they are not counted either.
+// What driver/sim_abi.hpp and driver/sim_kernel_abi.hpp describe: no calls of CUDA's, so they are
+// not counted either.
 #define BERTH_SIM_DECLARE(member, symbol, type) sim_abi::type berth_sim_##symbol;
 BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_DECLARE)
+#undef BERTH_SIM_DECLARE
+#define BERTH_SIM_DECLARE(symbol, type) sim_abi::type berth_sim_##symbol;
+BERTH_SIM_KERNEL_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
 }
 

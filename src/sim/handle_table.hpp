@@ -31,6 +31,8 @@ enum class HandleKind : std::uint64_t {
   graph_exec,
   memory_pool,
   user_object,
+  module,
+  device_function,
 };
 
 /// The next generation; one sequence for every table, also of later simulators.

@@ -24,6 +24,8 @@
   X(cuStreamGetDevice,       cuStreamGetDevice_ptsz) \
   X(cuLaunchHostFunc,        cuLaunchHostFunc_ptsz) \
   X(cuStreamAddCallback,     cuStreamAddCallback_ptsz) \
+  X(cuLaunchKernel,          cuLaunchKernel_ptsz) \
+  X(cuLaunchKernelEx,        cuLaunchKernelEx_ptsz) \
   X(cuEventRecord,           cuEventRecord_ptsz) \
   X(cuMemcpyAsync,           cuMemcpyAsync_ptsz) \
   X(cuMemcpyPeerAsync,       cuMemcpyPeerAsync_ptsz) \

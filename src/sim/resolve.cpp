@@ -108,6 +108,10 @@ const Table& table() {
   add_plain(*names, {#symbol}, {address_of(&berth_sim_##symbol)});
     BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_ADD_OWN)
 #undef BERTH_SIM_ADD_OWN
+#define BERTH_SIM_ADD_OWN(symbol, type) \
+  add_plain(*names, {#symbol}, {address_of(&berth_sim_##symbol)});
+    BERTH_SIM_KERNEL_FUNCTIONS(BERTH_SIM_ADD_OWN)
+#undef BERTH_SIM_ADD_OWN
     return names;
   }();
   return *whole;

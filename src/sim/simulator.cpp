@@ -11,6 +11,7 @@
 #include "base/standard_error.hpp"
 #include "sim/call.hpp"
 #include "sim/state.hpp"
+#include "sim/work/stand_ins.hpp"
 #include "sim/work/work_memory.hpp"
 
 namespace berth::sim {
@@ -236,6 +237,12 @@ bool Simulator::launch(CUstream stream, const Kernel& kernel) {
       return false;
   }
   return true;
+}
+
+void Simulator::stand_in_for(const std::string& kernel, KernelStandIn stand_in) {
+  if (kernel.empty())
+    throw InvalidArgument("simulator: a stand-in for a kernel without a name; accepted: a name");
+  set_stand_in(kernel, std::move(stand_in));
 }
 
 void Simulator::record_timeline() {

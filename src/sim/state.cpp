@@ -43,6 +43,7 @@ State::State(Config config_, bool alone)
       log(config.log, [this] { return scheduler.now_ns(); }),
       stacks(config.call_sites),
       findings(alone, config, log),
+      skipped_launches(alone, findings),
       order(config.checks.any_use(), config.threads == HostThreads::apart),
       races(config.checks.any_use(), order, findings),
       channels(config),

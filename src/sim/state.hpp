@@ -15,6 +15,7 @@
 #include "sim/check/call_stacks.hpp"
 #include "sim/check/event_log.hpp"
 #include "sim/check/race_detector.hpp"
+#include "sim/check/skipped_launches.hpp"
 #include "sim/check/stream_order.hpp"
 #include "sim/config.hpp"
 #include "sim/device/context.hpp"
@@ -32,6 +33,7 @@
 #include "sim/memory/memory_pool.hpp"
 #include "sim/memory/physical_memory.hpp"
 #include "sim/work/channels.hpp"
+#include "sim/work/device_function.hpp"
 #include "sim/work/event.hpp"
 #include "sim/work/recorder.hpp"
 #include "sim/work/scheduler.hpp"
@@ -96,11 +98,14 @@ struct State {
   GraphNodes graph_nodes;
   GraphExecs graph_execs;
   UserObjects user_objects;
+  Modules modules;
+  DeviceFunctions functions;
   std::vector<HeldUntil> held_until;
   FaultInjector faults;
   EventLog log;
   CallStacks stacks;
   Findings findings;
+  SkippedLaunches skipped_launches;
   HappensBefore order;
   RaceDetector races;
   MemoryPools pools;

@@ -35,6 +35,7 @@ struct SimOptions {
   std::vector<std::string> checks;
   std::string faults;
   std::string log;
+  std::string kernels;
   std::vector<std::string> settings;
   std::string on_finding;
   std::string call_sites;
@@ -88,6 +89,7 @@ SimSettings settings_of(const SimOptions& options) {
   set("checks", fmt::format("{}", fmt::join(options.checks, "/")), "--checks");
   set("faults", options.faults, "--faults");
   set("log", options.log, "--log");
+  set("kernels", options.kernels, "--kernels");
   set("on_finding", options.on_finding, "--on-finding");
   set("call_sites", options.call_sites, "--call-sites");
   settings.set_default("call_sites", "on");
@@ -106,6 +108,7 @@ std::string command_again(const SimOptions& options) {
   add("--memory", options.memory);
   add("--checks", fmt::format("{}", fmt::join(options.checks, ",")));
   add("--faults", options.faults);
+  add("--kernels", options.kernels);
   for (const std::string& pair : options.settings) add("--set", pair);
   add("--on-finding", options.on_finding);
   add("--call-sites", options.call_sites);
@@ -211,6 +214,10 @@ void add_options(CommandOptions& command, SimOptions& options) {
                "off, or some of race,aliasing,leak;\ndefault: all");
   command.text("--faults", options.faults, "RULES",
                "Calls that fail, such as\ncuMemAlloc@3=out_of_memory");
+  command.choice("--kernels", options.kernels, "WHAT",
+                 "refuse, skip or host: launches of\nkernels fail, do nothing, or are "
+                 "host\nfunctions; default: refuse",
+                 {"refuse", "skip", "host"});
   command.text("--log", options.log, "FILE", "Writes a line for each call and\npiece of work",
                file);
   command.repeated("--set", options.settings, "KEY=VALUE",

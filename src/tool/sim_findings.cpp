@@ -79,8 +79,18 @@ SimFinding parse_finding(const Json& json) {
 
 void SimFindings::read(const std::string& path) {
   std::ifstream file(path);
+  ++runs_;
   for (std::string line; std::getline(file, line);)
     if (!line.empty()) read_line(line);
+}
+
+SkippedLaunches SimFindings::skipped_launches() const {
+  SkippedLaunches all;
+  for (const auto& [process, skipped] : skipped_) {
+    all.count += skipped.count;
+    all.is_exact = all.is_exact && skipped.is_exact;
+  }
+  return all;
 }
 
 void SimFindings::read_line(const std::string& line) {
@@ -97,6 +107,8 @@ void SimFindings::add(const std::string& line) {
   if (record == "process") ++processes_;
   if (record == "more") ++cut_short_;
   if (record == "private_table") nvidia_runtime_ = json.at("module");
+  if (record == "skipped_launches")
+    skipped_[{runs_, json.at("pid").get<int>()}] = {json.at("count"), json.at("final")};
   if (record != "finding") return;
   SimFinding finding = parse_finding(json);
   const std::string key = key_of(finding);

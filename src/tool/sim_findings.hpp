@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace berth::tool {
@@ -38,6 +40,12 @@ struct SimFinding {
   std::set<int> pids;
 };
 
+/// Launches of kernels that kernels=skip has skipped.
+struct SkippedLaunches {
+  std::uint64_t count = 0;
+  bool is_exact = true;  ///< otherwise a process was killed, and may have skipped more
+};
+
 class SimFindings {
  public:
   /// Adds the findings of a run in `path`, if the file exists.
@@ -54,6 +62,8 @@ class SimFindings {
   [[nodiscard]] std::size_t cut_short() const { return cut_short_; }
   /// The file of a program or library that contains NVIDIA's runtime; empty: none.
   [[nodiscard]] const std::string& nvidia_runtime() const { return nvidia_runtime_; }
+  /// In all runs and processes.
+  [[nodiscard]] SkippedLaunches skipped_launches() const;
   /// Lines that a process did not finish.
   [[nodiscard]] std::size_t unfinished() const { return unfinished_; }
 
@@ -67,6 +77,8 @@ class SimFindings {
   std::size_t cut_short_ = 0;
   std::size_t unfinished_ = 0;
   std::string nvidia_runtime_;
+  std::map<std::pair<std::size_t, int>, SkippedLaunches> skipped_;  // by run and process
+  std::size_t runs_ = 0;
 };
 
 /// The call site of the use, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2". Only

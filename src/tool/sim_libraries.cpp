@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCuda = "libcuda.so.1";
 constexpr const char* kNvml = "libnvidia-ml.so.1";
+constexpr const char* kRuntime13 = "libcudart.so.13";
+constexpr const char* kRuntime12 = "libcudart.so.12";
 
 /// Next to the library folder of the installation, or in the build folder.
 std::vector<fs::path> folders_to_try() {
@@ -55,7 +57,13 @@ SimLibraries::SimLibraries(const std::string& folder)
 }
 
 std::vector<std::string> SimLibraries::files() const {
-  return {(fs::path(folder_) / kCuda).string(), (fs::path(folder_) / kNvml).string()};
+  std::vector<std::string> files;
+  for (const char* const name : {kCuda, kNvml, kRuntime13, kRuntime12}) {
+    std::error_code error;
+    const fs::path file = fs::path(folder_) / name;
+    if (fs::exists(file, error)) files.push_back(file.string());
+  }
+  return files;
 }
 
 void SimLibraries::check_configuration(const std::string& text) const {

@@ -15,7 +15,7 @@ class SimLibraries {
   explicit SimLibraries(const std::string& folder);
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  /// By their paths.
+  /// By their paths, with berth's CUDA runtime where it was built.
   [[nodiscard]] std::vector<std::string> files() const;
   /// Errors  UsageError: the simulator rejects `text` as BERTH_SIM.
   void check_configuration(const std::string& text) const;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,8 +19,19 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kSeedsShown = 10;
 
-std::string counted(std::size_t number, const char* noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+/// "1 finding", "2 findings", "2 launches".
+std::string counted(std::size_t number, std::string_view noun) {
+  const char* const ending = number == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", number, noun, ending);
+}
+
+/// What can be done about NVIDIA's runtime in this file.
+const char* advice_for(const std::string& file) {
+  const std::string name = std::filesystem::path(file).filename();
+  if (name.starts_with("libcudart.so")) return "";
+  const bool is_library = name.starts_with("lib") && name.find(".so") != std::string::npos;
+  return is_library ? ": the calls of this library fail, and a program can only do without them"
+                    : "; link the runtime as a shared library (nvcc --cudart shared)";
 }
 
 std::string signal_name(int signal) {
@@ -165,12 +178,14 @@ std::string SimReport::notes() const {
   if (findings.unfinished() != 0)
     note(fmt::format("{} in the findings of a process that was killed cannot be read",
                      counted(findings.unfinished(), "line")));
+  if (const SkippedLaunches skipped = findings.skipped_launches(); skipped.count != 0)
+    note(fmt::format("results are garbage, because {}{} of kernels {} skipped (kernels=skip)",
+                     skipped.is_exact ? "" : "at least ", counted(skipped.count, "launch"),
+                     skipped.count == 1 ? "was" : "were"));
   if (const std::string& runtime = findings.nvidia_runtime(); !runtime.empty())
     note(fmt::format(
         "{} has NVIDIA's CUDA runtime in it, which does not run on the simulated driver{}", runtime,
-        runtime.find("libcudart.so") != std::string::npos
-            ? ""
-            : "; link the runtime as a shared library (nvcc --cudart shared)"));
+        advice_for(runtime)));
   else if (findings.processes() == 0)
     note(
         "the program made no call of the simulated driver, so nothing was checked; --preload is "
@@ -197,9 +212,13 @@ nlohmann::ordered_json SimReport::json() const {
     if (run.signal != 0) entry["signal"] = run.signal;
     ended.push_back(std::move(entry));
   }
-  return {{"exit_code", exit_code()},          {"configuration", configuration},
-          {"findings", std::move(all)},        {"runs", std::move(ended)},
-          {"processes", findings.processes()}, {"nvidia_runtime", std::move(runtime)}};
+  return {{"exit_code", exit_code()},
+          {"configuration", configuration},
+          {"findings", std::move(all)},
+          {"runs", std::move(ended)},
+          {"processes", findings.processes()},
+          {"nvidia_runtime", std::move(runtime)},
+          {"skipped_launches", findings.skipped_launches().count}};
 }
 
 }  // namespace berth::tool

@@ -6,6 +6,7 @@
 #include "fuzz/batch_parameters.hpp"
 #include "fuzz/call.hpp"
 #include "fuzz/copy_parameters.hpp"
+#include "fuzz/launch_parameters.hpp"
 #include "fuzz/memory_parameters.hpp"
 #include "fuzz/other_parameters.hpp"
 
@@ -162,6 +163,18 @@ BERTH_FUZZ(cuStreamQuery, handle(Kind::stream))
 BERTH_FUZZ(cuStreamSynchronize, handle(Kind::stream))
 BERTH_FUZZ(cuStreamWaitEvent, handle(Kind::stream), handle(Kind::event), number(0, 1))
 BERTH_FUZZ(cuLaunchHostFunc, handle(Kind::stream), host_function, number(0))
+BERTH_FUZZ(cuModuleLoad, made(Kind::module), number(0))
+BERTH_FUZZ(cuModuleLoadData, made(Kind::module), device_code)
+BERTH_FUZZ(cuModuleLoadDataEx, made(Kind::module), device_code, number(0), number(0), number(0))
+BERTH_FUZZ(cuModuleLoadFatBinary, made(Kind::module), device_code)
+BERTH_FUZZ(cuModuleUnload, ending(Kind::module))
+BERTH_FUZZ(cuModuleGetFunction, made(Kind::function), handle(Kind::module), kernel_name)
+BERTH_FUZZ(cuFuncGetModule, out, handle(Kind::function))
+BERTH_FUZZ(cuFuncGetName, uncertain_out, handle(Kind::function))
+BERTH_FUZZ(cuLaunchKernel, handle(Kind::function), number(1, 0, 7), number(1, 65536), number(1, 0),
+           number(1, 1024, 1025), number(1, 32), number(1, 65), number(0, 48 << 10, -1),
+           handle(Kind::stream), number(0), number(0))
+BERTH_FUZZ(cuLaunchKernelEx, launch_configuration, handle(Kind::function), number(0), number(0))
 BERTH_FUZZ(cuEventCreate, made(Kind::event), number(0, 2, 1, 6))
 BERTH_FUZZ(cuEventDestroy, ending(Kind::event))
 BERTH_FUZZ(cuEventRecord, handle(Kind::event), handle(Kind::stream))

@@ -42,6 +42,7 @@ sim::Config from_switches(unsigned switches) {
   config.devices = (switches & kTwoDevices) != 0 ? 2 : 1;
   config.peer = (switches & kWithoutPeerAccess) == 0;
   config.granularity = (switches & kLargeGranules) != 0 ? kGranuleMax : 64_KiB;
+  config.kernels = sim::Kernels::skip;
   return config;
 }
 

@@ -26,6 +26,8 @@ enum class Kind {
   node,
   exec,
   user_object,
+  module,
+  function,
   descriptor,  ///< of a file that stands for physical memory
   gpu,         ///< a handle of NVML
   count

@@ -46,7 +46,9 @@ TEST_CASE("every key is read") {
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
       "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off, connections=32, "
       "queue=1024, driver_lock=on, launch_blocking=off, memory_operations=off, "
-      "pageable_access=host_page_tables, checks=leak/race, on_finding=abort, call_sites=on");
+      "pageable_access=host_page_tables, checks=leak/race, on_finding=abort, call_sites=on, "
+      "kernels=host");
+  CHECK(config.kernels == berth::sim::Kernels::host);
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
   CHECK(config.memory_of(1) == 40_GiB);
@@ -97,7 +99,8 @@ TEST_CASE("to_text gives back what parse read") {
         "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
         "pageable_access=page_faults", "connections=off,queue=1,launch_blocking=on",
         "connections=auto,queue=off,driver_lock=on", "launch_blocking=off,memory_operations=off",
-        "checks=aliasing,on_finding=abort,call_sites=on", "checks=race/leak", "checks=off"}) {
+        "checks=aliasing,on_finding=abort,call_sites=on", "checks=race/leak", "checks=off",
+        "kernels=skip"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }
@@ -134,6 +137,7 @@ TEST_CASE("what is refused is named, with what is accepted, in one line") {
       {"checks=race/", "checks=\"race/\"", "race/leak"},
       {"on_finding=stop", "on_finding=\"stop\"", "report or abort"},
       {"call_sites=1", "call_sites=\"1\"", "on or off"},
+      {"kernels=run", "kernels=\"run\"", "refuse, skip or host"},
       {"seed=-1", "seed=\"-1\"", "18446744073709551615"},
       {"name=", "name=\"\"", "1 to 64 characters"},
       {"granularity=3MiB", "granularity=\"3MiB\"", "power of two"},

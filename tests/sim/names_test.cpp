@@ -87,7 +87,7 @@ TEST_CASE("a function is resolved by its plain and by its versioned name") {
 }
 
 TEST_CASE("what is not simulated resolves to null") {
-  for (const char* symbol : {"", "cu", "cuMemAlloc_v3", "cuInit_v2", "cuLaunchKernel", "malloc"})
+  for (const char* symbol : {"", "cu", "cuMemAlloc_v3", "cuInit_v2", "cuLaunchKernel_v2", "malloc"})
     CHECK_MESSAGE(sim::resolve(symbol) == nullptr, symbol);
   CHECK(sim::resolve(nullptr) == nullptr);
 }

@@ -129,6 +129,17 @@ static void be_killed(void) {
   raise(SIGKILL);
 }
 
+static void launch(void) {
+  static const char kCode[] = ".version 8.0\n.target sm_80\n.visible .entry add()\n{ ret; }\n";
+  CUmodule module = NULL;
+  CUfunction add = NULL;
+  prepare();
+  CHECK(cuModuleLoadData(&module, kCode));
+  CHECK(cuModuleGetFunction(&add, module, "add"));
+  for (int i = 0; i < 3; ++i) CHECK(cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, fills, NULL, NULL));
+  CHECK(cuCtxSynchronize());
+}
+
 static void nothing(void) {}
 
 static void race_in_child(void) {
@@ -147,6 +158,7 @@ static const struct {
               {"two-fills", two_fills},
               {"sometimes", sometimes},
               {"leak", leak},
+              {"launch", launch},
               {"race-in-child", race_in_child},
               {"private-table", private_table},
               {"devices", devices},

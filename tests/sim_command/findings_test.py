@@ -132,7 +132,8 @@ class Json(SimTest):
         report = outcome.report
         self.assertEqual(
             list(report),
-            ["exit_code", "configuration", "findings", "runs", "processes", "nvidia_runtime"],
+            ["exit_code", "configuration", "findings", "runs", "processes", "nvidia_runtime",
+             "skipped_launches"],
         )
         self.assertEqual(report["exit_code"], 1)
         self.assertIn("devices=2", report["configuration"])

@@ -19,7 +19,7 @@ class Page(SimTest):
             page = file.read()
         program = re.search(r"```python\n(.*?)```", page, re.S).group(1)
         command, report = re.search(
-            r"```\n\$ berth (sim .*?)\n(.*?)\$ echo \$\?\n1\n```", page, re.S
+            r"```\n\$ berth (sim -- .*?)\n(.*?)\$ echo \$\?\n1\n```", page, re.S
         ).groups()
         self.write("race.py", program)
         words = [sys.executable if word == "python" else word for word in command.split()]

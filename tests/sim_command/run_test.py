@@ -5,9 +5,10 @@
 import os
 import signal
 import subprocess
+import sys
 import unittest
 
-from sim_program import BERTH, CASES, FOLDER, SimTest, berth, environment
+from sim_program import BERTH, CASES, FOLDER, LIBCUDA, SimTest, berth, environment
 
 
 class Run(SimTest):
@@ -29,9 +30,10 @@ class Run(SimTest):
         outcome = self.sim(program=program, env={"LD_LIBRARY_PATH": "/mine"})
         self.assertEqual(outcome.out, f"{FOLDER}:/mine\n\n", outcome.story)
         outcome = self.sim("--preload", program=program, env={"LD_LIBRARY_PATH": None})
-        self.assertRegex(
-            outcome.out, rf"^{FOLDER}\n{FOLDER}/libcuda.so.1:{FOLDER}/libnvidia-ml.so.1\n$"
-        )
+        names = ("libcuda.so.1", "libnvidia-ml.so.1", "libcudart.so.13", "libcudart.so.12")
+        files = [os.path.join(FOLDER, name) for name in names]
+        built = ":".join(file for file in files if os.path.exists(file))
+        self.assertEqual(outcome.out, f"{FOLDER}\n{built}\n", outcome.story)
 
     def test_the_exit_code_is_that_of_the_program(self):
         self.assertEqual(self.cases("ordered", "exit=5").exit_code, 5)
@@ -138,6 +140,40 @@ class Run(SimTest):
         self.assertIn("sim_command_cases has NVIDIA's CUDA runtime in it", outcome.err)
         self.assertEqual(os.path.basename(outcome.report["nvidia_runtime"]), "sim_command_cases")
         self.assertNotIn("--cudart", self.cases("devices").err)
+
+    def test_a_library_with_nvidias_runtime_is_named(self):
+        library = os.path.join(self.folder, "libcublas.so.13")
+        source = self.write(
+            "ask.c",
+            "int cuGetExportTable(const void** table, const void* id);\n"
+            "int ask(void) {\n"
+            "  const void* table;\n"
+            "  return cuGetExportTable(&table, \"0123456789abcde\");\n}\n",
+        )
+        compiler = ["cc", "-shared", "-fPIC", source, "-o", library, LIBCUDA]
+        if subprocess.run(compiler, check=False).returncode != 0:
+            self.skipTest("no C compiler")
+        program = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0); "
+        program += f"ctypes.CDLL({library!r}).ask()"
+        outcome = self.sim(program=[sys.executable, "-c", program])
+        self.assertEqual(outcome.err.count("libcublas.so.13 has NVIDIA's CUDA runtime in it"), 1)
+        self.assertIn("the calls of this library fail", outcome.err)
+        self.assertNotIn("--cudart", outcome.err)
+
+    def test_kernels_are_refused_with_the_reason_or_skipped_with_a_count(self):
+        outcome = self.cases("launch")
+        self.assertEqual(outcome.exit_code, 9, outcome.story)
+        self.assertEqual(outcome.err.count("kernel add was not launched: device code"), 1)
+        outcome = self.cases("launch", options=("--kernels", "skip"))
+        self.assertEqual(outcome.exit_code, 0, outcome.story)
+        line = "results are garbage, because 3 launches of kernels were skipped (kernels=skip)"
+        self.assertEqual(outcome.err.count(line), 1, outcome.story)
+        self.assertEqual(outcome.report["skipped_launches"], 3)
+        outcome = self.cases("launch", "kill", options=("--kernels", "skip"))
+        self.assertIn("because at least 2 launches", outcome.err)
+        outcome = self.cases("launch", options=("--kernels", "host"))
+        self.assertIn("no host function stands in for it", outcome.err)
+        self.assert_error(berth("sim", "--kernels", "run", "--", "true"), 2, "--kernels")
 
     def test_faults_and_the_log(self):
         log = os.path.join(self.folder, "log.txt")

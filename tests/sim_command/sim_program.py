@@ -17,7 +17,7 @@ from berth_command import BERTH, LIBCUDA, CommandTest, berth, environment  # noq
 
 CASES = os.path.abspath(sys.argv.pop(1))
 FOLDER = os.path.dirname(LIBCUDA)
-__all__ = ["BERTH", "CASES", "FOLDER", "SimTest", "berth", "environment", "masked"]
+__all__ = ["BERTH", "CASES", "FOLDER", "LIBCUDA", "SimTest", "berth", "environment", "masked"]
 
 
 def masked(text):

@@ -43,7 +43,7 @@ def setups():
 
 class RunTest(unittest.TestCase):
     def test_every_shell_that_is_here_parses_it(self):
-        for script in ("run", ".ci/run"):
+        for script in ("run", ".ci/run", "tests/wheels.sh"):
             for shell in ("sh", "dash", "bash"):
                 if shutil.which(shell):
                     subprocess.run([shell, "-n", ROOT / script], check=True)
@@ -51,7 +51,9 @@ class RunTest(unittest.TestCase):
     def test_shellcheck_has_nothing_to_say(self):
         if not shutil.which("shellcheck"):
             self.skipTest("no shellcheck on this machine")
-        subprocess.run(["shellcheck", ROOT / "run", ROOT / ".ci/run"], check=True)
+        subprocess.run(
+            ["shellcheck", "-x", "-P", ROOT, ROOT / "run", ROOT / ".ci/run"], check=True
+        )
 
     def test_without_a_command_it_prints_every_command_and_setup(self):
         status, usage, _ = run_script()

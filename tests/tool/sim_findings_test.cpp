@@ -90,6 +90,19 @@ TEST_CASE("other records are counted, and what is no record is told") {
   CHECK(read({R"({"record":"private_table","pid":1,"module":"a"})"}).nvidia_runtime() == "a");
 }
 
+TEST_CASE("skipped launches add up over processes and runs, and count exactly where each ended") {
+  SimFindings findings = read({R"({"record":"skipped_launches","pid":1,"count":1,"final":false})",
+                               R"({"record":"skipped_launches","pid":1,"count":3,"final":true})",
+                               R"({"record":"skipped_launches","pid":2,"count":4,"final":true})"});
+  CHECK(findings.skipped_launches().count == 7);
+  CHECK(findings.skipped_launches().is_exact);
+  const SimFindings killed =
+      read({R"({"record":"skipped_launches","pid":1,"count":2,"final":false})",
+            R"({"record":"skipped_launches","pid":2,"count":1,"final":true})"});
+  CHECK(killed.skipped_launches().count == 3);
+  CHECK_FALSE(killed.skipped_launches().is_exact);
+}
+
 TEST_CASE("call sites are Python's, or else native ones without the program's start") {
   const CallFrame native{"", 0, "copy", "/lib/libfast.so", 0x10};
   const CallFrame start{"", 0, "__libc_start_main", "/lib/libc.so.6", 0x20};

@@ -50,7 +50,7 @@ cudaError_t launch_kernel(const void* function, const Launch& launch, void** arg
         by_name(kernel->name.c_str()), launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x,
         launch.block.y, launch.block.z, static_cast<unsigned>(launch.shared_bytes), launch.stream,
         arguments, nullptr);
-    return result == CUDA_ERROR_NOT_SUPPORTED ? refuse(*kernel) : to_error(result);
+    return to_error(result);
   });
 }
 

@@ -57,6 +57,13 @@ void Findings::tell(const Finding& finding) {
   std::abort();
 }
 
+void Findings::note_skipped_launches(std::uint64_t count, bool is_final) {
+  if (file_.note_skipped_launches(count, is_final) || !is_final) return;
+  write_to_stderr(format_text(
+      "simulated driver: {} launches of kernels were skipped (kernels=skip): results are garbage\n",
+      count));
+}
+
 std::vector<std::string> Findings::take() {
   std::vector<std::string> taken = std::exchange(lines_, {});
   if (dropped_ != 0) taken.push_back(format_text("and {} more", std::exchange(dropped_, 0)));

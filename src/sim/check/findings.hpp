@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -32,6 +33,8 @@ class Findings {
   [[nodiscard]] bool empty() const { return lines_.empty(); }
   /// The file `module` asked for a table of functions that only NVIDIA's drivers have.
   void note_private_table(const char* module) { file_.note_private_table(module); }
+  /// So many launches were skipped up to now; `is_final`: and the process ends.
+  void note_skipped_launches(std::uint64_t count, bool is_final);
 
  private:
   void tell(const Finding& finding);

@@ -74,6 +74,13 @@ void FindingsFile::note_private_table(const char* module) {
   static_cast<void>(write(std::move(json).take()));
 }
 
+bool FindingsFile::note_skipped_launches(std::uint64_t count, bool is_final) {
+  if (path_.empty()) return false;
+  JsonWriter json = begin_record("skipped_launches");
+  json.field("count", count).field("final", is_final).end_object();
+  return write(std::move(json).take());
+}
+
 // Opened each time: the program may close descriptors that it does not know, and fork.
 bool FindingsFile::write(std::string_view line) const {
   const int file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);

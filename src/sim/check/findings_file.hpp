@@ -8,6 +8,7 @@
 //     {"call":"cuMemcpyAsync","does":"reads","bytes":64,"frames":[...]}, ...]}
 //   {"record":"more","pid":7}            there are findings that it did not keep
 //   {"record":"private_table","pid":7,"module":"./program"}   which has NVIDIA's runtime in it
+//   {"record":"skipped_launches","pid":7,"count":9,"final":true}   not final: and maybe more since
 //
 // A line may be preceded by an empty one, or by one that a killed process did not finish.
 #pragma once
@@ -30,6 +31,8 @@ class FindingsFile {
   void note_more();
   /// Once.
   void note_private_table(const char* module);
+  /// False where there is no file, or it cannot be written.
+  bool note_skipped_launches(std::uint64_t count, bool is_final);
 
  private:
   [[nodiscard]] bool write(std::string_view line) const;

@@ -112,6 +112,7 @@ bool finish_work(State& state, Handle context) {
 void destroy_context(State& state, Context& context) {
   const Handle handle = context.handle;
   for (const Handle event : owned(state.events, handle)) state.events.erase(event);
+  for (const Handle module : owned(state.modules, handle)) unload(state, module);
   for (const Handle stream : owned(state.streams, handle)) {
     BERTH_CHECK(state.streams.find(stream)->queue.empty());
     leave_capture(state, *state.streams.find(stream));

@@ -61,6 +61,8 @@ constexpr CallCost kCallCosts[] = {
     {Function::k_cuMemsetD2D16Async, 2'300},
     {Function::k_cuMemsetD2D32Async, 2'300},
     {Function::k_cuLaunchHostFunc, 2'300},
+    {Function::k_cuLaunchKernel, 2'300},
+    {Function::k_cuLaunchKernelEx, 2'300},
     {Function::k_cuStreamAddCallback, 2'300},
     // meta-pytorch/torchcomms, pull request 2195: H100, 16 copies.
     {Function::k_cuMemcpyBatchAsync, 2'300},

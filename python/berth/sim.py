@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host functions that stand in for kernels, for a program under `berth sim --kernels host`.
+
+    import ctypes
+    import berth.sim
+
+    @berth.sim.kernel("double_all")
+    def double_all(launch):
+        memory = launch.argument(0, ctypes.c_uint64)
+        bytes_used = 4 * launch.argument(1, ctypes.c_uint32)
+
+        def compute(ranges):
+            numbers = ranges[0].cast("f")
+            for index, number in enumerate(numbers):
+                numbers[index] = 2 * number
+
+        return berth.sim.Work([berth.sim.write(memory, bytes_used)], compute)
+
+The function is called in each launch of a kernel of that name, before the launch is checked. It
+says which ranges the launch uses, so that its races are found. `compute` is called when the work
+runs, on any thread that is in a driver call, and holds up the simulated driver meanwhile: it must
+not call the driver, nor wait for a thread that does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import itertools
+import traceback
+import typing
+
+__all__ = ["Launch", "Use", "Work", "kernel", "read", "remove", "write"]
+
+_Compute = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
+_Release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_size_t),
+        ("arguments", ctypes.POINTER(ctypes.c_void_p)),
+    ]
+
+
+class _Use(ctypes.Structure):
+    _fields_ = [
+        ("address", ctypes.c_uint64),
+        ("bytes", ctypes.c_size_t),
+        ("writes", ctypes.c_int),
+    ]
+
+
+class _Work(ctypes.Structure):
+    _fields_ = [
+        ("duration_ns", ctypes.c_uint64),
+        ("uses", ctypes.POINTER(_Use)),
+        ("use_count", ctypes.c_size_t),
+        ("compute", _Compute),
+        ("release", _Release),
+        ("data", ctypes.c_void_p),
+    ]
+
+
+_StandIn = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(_Launch), ctypes.POINTER(_Work), ctypes.c_void_p
+)
+_StandInForKernel = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, _StandIn, ctypes.c_void_p)
+
+_Value = typing.TypeVar("_Value", bound=ctypes._SimpleCData)
+
+
+class Launch:
+    """A launch of a kernel, valid while the stand-in runs."""
+
+    def __init__(self, launch: _Launch) -> None:
+        self.name: str = launch.name.decode()
+        self.grid: tuple[int, ...] = tuple(launch.grid)
+        self.block: tuple[int, ...] = tuple(launch.block)
+        self.shared_bytes: int = launch.shared_bytes
+        self._arguments = launch.arguments
+
+    def argument(self, index: int, kind: type[_Value]) -> typing.Any:
+        """The parameter of the kernel at that place, of a type of ctypes."""
+        if not self._arguments:
+            raise ValueError(f"{self.name} is launched without arguments")
+        return kind.from_address(self._arguments[index]).value
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """A range of device or pinned memory that a launch uses."""
+
+    address: int
+    bytes: int
+    writes: bool
+
+
+def read(address: int, bytes: int) -> Use:
+    return Use(address, bytes, False)
+
+
+def write(address: int, bytes: int) -> Use:
+    """A range that is read and written is one use of this kind."""
+    return Use(address, bytes, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a launch does. `compute` gets a memoryview of bytes for each use; what it leaves in
+    those that write becomes the content of the memory. None: no byte changes."""
+
+    uses: typing.Sequence[Use] = ()
+    compute: typing.Callable[[list[memoryview]], None] | None = None
+    duration_ns: int = 0
+
+
+_Function = typing.Callable[[Launch], Work]
+
+#: What has been given to the driver, by a number of its own, until the driver releases it.
+_works: dict[int, tuple[Work, typing.Any]] = {}
+_numbers = itertools.count(1)
+_stand_ins: dict[str, typing.Any] = {}
+
+
+@_Compute
+def _compute(ranges: typing.Any, number: int) -> None:
+    work, _ = _works[number]
+    views = [
+        memoryview((ctypes.c_char * use.bytes).from_address(ranges[index])).cast("B")
+        for index, use in enumerate(work.uses)
+    ]
+    assert work.compute is not None
+    work.compute(views)
+
+
+@_Release
+def _release(number: int) -> None:
+    del _works[number]
+
+
+def _driver_function() -> typing.Any:
+    """Found as every program finds functions of its driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise RuntimeError(f"no CUDA driver: {error}; `berth sim` has a simulated one") from None
+    version = ctypes.c_int()
+    address = ctypes.c_void_p()
+    found = ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    driver.cuGetProcAddress_v2(
+        b"berthSimStandInForKernel",
+        ctypes.byref(address),
+        version,
+        ctypes.c_uint64(0),
+        ctypes.byref(found),
+    )
+    if not address:
+        raise RuntimeError("libcuda.so.1 is not the simulated driver: run it by `berth sim`")
+    return _StandInForKernel(address.value)
+
+
+def kernel(name: str) -> typing.Callable[[_Function], _Function]:
+    """Decorates the function that stands in for the kernels of that name: the name in the device
+    code, or of C++ that in the source, without parameters."""
+    if not name:
+        raise ValueError("a kernel without a name; accepted: a name")
+
+    def decorate(function: _Function) -> _Function:
+        @_StandIn
+        def stand_in(launch: typing.Any, result: typing.Any, _: typing.Any) -> int:
+            try:
+                work = function(Launch(launch.contents))
+                uses = (_Use * len(work.uses))(
+                    *((use.address, use.bytes, use.writes) for use in work.uses)
+                )
+            except Exception:
+                traceback.print_exc()
+                return 1
+            number = next(_numbers)
+            _works[number] = (work, uses)
+            result.contents.duration_ns = work.duration_ns
+            result.contents.uses = uses
+            result.contents.use_count = len(uses)
+            if work.compute is not None:
+                result.contents.compute = _compute
+            result.contents.release = _release
+            result.contents.data = number
+            return 0
+
+        _driver_function()(name.encode(), stand_in, None)
+        _stand_ins[name] = stand_in
+        return function
+
+    return decorate
+
+
+def remove(name: str) -> None:
+    """Nothing stands in for the kernels of that name any more."""
+    _driver_function()(name.encode(), _StandIn(), None)
+    _stand_ins.pop(name, None)

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules, of which only the names of kernels count.
+// Source: CUDA Driver API, "Module Management", "Execution Control".
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sim/call.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// `image` is a cubin, a fat binary or PTX. The first two begin with numbers that no text has.
+std::optional<std::string> text_of(const void* image) {
+  constexpr char elf[] =
+      "\x7f"
+      "ELF";
+  constexpr char fat_binary[] = "\x50\xed\x55\xba";
+  constexpr char wrapped_fat_binary[] = "\xb1\x43\x62\x46";
+  const auto* const bytes = static_cast<const char*>(image);
+  for (const char* const magic : {elf, fat_binary, wrapped_fat_binary})
+    if (std::strncmp(bytes, magic, 4) == 0) return std::nullopt;
+  return std::string(bytes);
+}
+
+CUresult load(Function function, CUmodule* module, const void* image) {
+  Call call(function, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::optional<std::string> text = text_of(image);
+  if (text && text->find(".version") == std::string::npos) return CUDA_ERROR_INVALID_IMAGE;
+  *module = from_handle<CUmodule>(
+      call.state().modules.create(call.context().handle, std::move(text)).handle);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuModuleLoad(CUmodule* module, const char* path) {
+  if (module == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::ifstream file(path, std::ios::binary);
+  const std::string content((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open()) return CUDA_ERROR_FILE_NOT_FOUND;
+  return load(Function::k_cuModuleLoad, module, content.c_str());
+}
+
+CUresult berth_sim_cuModuleLoadData(CUmodule* module, const void* image) {
+  return load(Function::k_cuModuleLoadData, module, image);
+}
+
+// Options are of the compiler.
+CUresult berth_sim_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*,
+                                      void**) {
+  return load(Function::k_cuModuleLoadDataEx, module, image);
+}
+
+CUresult berth_sim_cuModuleLoadFatBinary(CUmodule* module, const void* image) {
+  return load(Function::k_cuModuleLoadFatBinary, module, image);
+}
+
+CUresult berth_sim_cuModuleUnload(CUmodule module) {
+  Call call(Function::k_cuModuleUnload, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (call.state().modules.find(to_handle(module)) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  unload(call.state(), to_handle(module));
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  Call call(Function::k_cuModuleGetFunction, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (function == nullptr || name == nullptr || *name == '\0') return CUDA_ERROR_INVALID_VALUE;
+  const Module* const found = call.state().modules.find(to_handle(module));
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!found->may_have(name)) return CUDA_ERROR_NOT_FOUND;
+  *function = from_handle<CUfunction>(function_of(call.state(), found->handle, name).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuFuncGetModule(CUmodule* module, CUfunction function) {
+  Call call(Function::k_cuFuncGetModule, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const DeviceFunction* const found = call.state().functions.find(to_handle(function));
+  if (found == nullptr || found->module == 0) return CUDA_ERROR_INVALID_HANDLE;
+  *module = from_handle<CUmodule>(found->module);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuFuncGetName(const char** name, CUfunction function) {
+  Call call(Function::k_cuFuncGetName, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const DeviceFunction* const found = call.state().functions.find(to_handle(function));
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *name = found->name;
+  return CUDA_SUCCESS;
+}
+
+CUfunc_st* berth_sim_berthSimKernelByName(const char* name) {
+  MutexLock lock(mutex);
+  State* const state = installed_state();
+  if (state == nullptr || !state->initialized || name == nullptr) return nullptr;
+  return from_handle<CUfunction>(function_of(*state, 0, name).handle);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share that run programs of others by `berth sim`:
+
+  SCRIPT BERTH [unittest's arguments]
+
+The packages are those of the folder that BERTH_CLIENT_WHEELS names and `./run test clients`
+fetches.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+BERTH = os.path.abspath(sys.argv.pop(1))
+SKIPPED = 77
+
+
+def main(wheels):
+    """Runs the tests of the main module; exits as skipped where the folder of wheels is missing."""
+    if not folder(wheels).is_dir():
+        print(f"skipped: no packages for {wheels}; `./run test clients` fetches them")
+        sys.exit(SKIPPED)
+    unittest.main()
+
+
+def folder(wheels):
+    return pathlib.Path(os.environ.get("BERTH_CLIENT_WHEELS", "/nonexistent")) / wheels
+
+
+def sim(wheels, *options, program):
+    """Runs Python with the packages of that folder; returns the finished process."""
+    # Before what is installed, and with what the packages do when an interpreter starts.
+    start = f"import runpy, site, sys; site.addsitedir({str(folder(wheels))!r}); "
+    return subprocess.run(
+        [BERTH, "sim", *options, "--", sys.executable, "-W", "ignore", "-c", start + program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(folder(wheels))},
+        cwd=pathlib.Path(__file__).parent,
+    )
+
+
+def story(done):
+    return f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of Python that stand in for kernels of a program on the look-alike of the driver."""
+
+import ctypes
+import sys
+import unittest
+
+import berth.sim
+
+CODE = b".version 8.0\n.target sm_80\n.visible .entry double_all()\n{ ret; }\n"
+
+
+class StandIns(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cuda = ctypes.CDLL("libcuda.so.1")
+        context, module = ctypes.c_void_p(), ctypes.c_void_p()
+        cls.function, cls.memory = ctypes.c_void_p(), ctypes.c_uint64()
+        cls.call("cuInit", 0)
+        cls.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        cls.call("cuCtxSetCurrent", context)
+        cls.call("cuModuleLoadData", ctypes.byref(module), CODE)
+        cls.call("cuModuleGetFunction", ctypes.byref(cls.function), module, b"double_all")
+        cls.call("cuMemAlloc_v2", ctypes.byref(cls.memory), 64)
+
+    @classmethod
+    def call(cls, name, *arguments):
+        code = getattr(cls.cuda, name)(*arguments)
+        if code != 0:
+            raise AssertionError(f"{name}: error {code}")
+
+    def launch(self, count):
+        number = ctypes.c_uint32(count)
+        arguments = (ctypes.c_void_p * 2)(
+            ctypes.addressof(self.memory), ctypes.addressof(number)
+        )
+        return self.cuda.cuLaunchKernel(self.function, 3, 2, 1, 32, 1, 1, 16, None, arguments, None)
+
+    def tearDown(self):
+        berth.sim.remove("double_all")
+
+    def test_results_are_right_and_the_launch_is_told(self):
+        launches = []
+
+        @berth.sim.kernel("double_all")
+        def double_all(launch):
+            launches.append(launch)
+            memory = launch.argument(0, ctypes.c_uint64)
+            count = launch.argument(1, ctypes.c_uint32)
+
+            def compute(ranges):
+                numbers = ranges[0].cast("f")
+                for index, number in enumerate(numbers):
+                    numbers[index] = 2 * number
+
+            return berth.sim.Work([berth.sim.write(memory, 4 * count)], compute)
+
+        numbers = (ctypes.c_float * 4)(1, 2, 3, 4)
+        back = (ctypes.c_float * 4)()
+        self.call("cuMemcpyHtoD_v2", self.memory, numbers, 16)
+        self.assertEqual(self.launch(3), 0)
+        self.call("cuMemcpyDtoH_v2", back, self.memory, 16)
+        self.assertEqual(list(back), [2, 4, 6, 4])
+        self.assertEqual(launches[0].name, "double_all")
+        self.assertEqual(launches[0].grid, (3, 2, 1))
+        self.assertEqual(launches[0].block, (32, 1, 1))
+        self.assertEqual(launches[0].shared_bytes, 16)
+        self.assertEqual(berth.sim._works, {})
+
+    def test_an_exception_refuses_the_launch_and_so_does_a_missing_stand_in(self):
+        @berth.sim.kernel("double_all")
+        def fails(launch):
+            raise KeyError(launch.name)
+
+        self.assertEqual(self.launch(1), 1)
+        berth.sim.remove("double_all")
+        self.assertEqual(self.launch(1), 801)
+        with self.assertRaises(ValueError):
+            berth.sim.kernel("")
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = []
+    unittest.main()
