@@ -126,6 +126,26 @@ TEST_CASE("joined memory is announced a second time, as an alias") {
   CHECK(test.watch.nothing_announced());
 }
 
+TEST_CASE("joined memory falls asleep with its pool, wakes with it, and ends asleep") {
+  WatchedMemory test(true, 64_MiB);
+  MemoryPool pool = test.memory->create_pool({.name = "sleeper"});
+  std::vector<Allocation> row;
+  while (auto block = pool.try_allocate(2_MiB, test.stream))
+    row.push_back(std::move(block).value());
+  for (std::size_t index = 0; index < row.size(); index += 2) row[index].reset();
+  const Allocation joined = pool.allocate(6_MiB, test.stream);
+  REQUIRE(test.watch.aliases() == 1);
+  const std::size_t bytes = test.watch.bytes_announced();
+  pool.sleep();
+  CHECK(test.watch.nothing_announced());
+  CHECK(test.watch.bytes_mapped() == 0);
+  pool.wake();
+  CHECK(test.watch.aliases() == 2);
+  CHECK(test.watch.bytes_announced() == bytes);
+  CHECK(test.watch.is_announced(joined.data()));
+  pool.sleep();
+}
+
 TEST_CASE("what on_map throws passes through the call, which changes nothing") {
   for (const bool virtual_memory : {true, false}) {
     CAPTURE(virtual_memory);
