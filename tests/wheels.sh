@@ -10,7 +10,7 @@ install_wheels() {
   [ -d "$wheels" ]
 }
 
-# fetch_wheels FOLDER NAMES REQUIREMENT...: fills the folder, or says what is left out.
+# fetch_wheels FOLDER NAMES REQUIREMENT...: fills the folder, or reports the missing NAMES.
 fetch_wheels() {
   wanted=$1 names=$2 && shift 2
   [ ! -d "$wanted" ] || return 0
@@ -23,22 +23,22 @@ fetch_wheels() {
   fi
 }
 
-# Programs of others, which the tests run on the simulated driver.
+# Third-party programs, which the tests run on the simulated driver.
 fetch_outside_wheels() {
   fetch_wheels "$outside_wheels" 'cuda-bindings, nvidia-ml-py and pytest' cuda-bindings==13.0.3 \
     nvidia-ml-py==13.580.82 pytest==9.2.0 pluggy==1.7.0 iniconfig==2.3.1 packaging==26.4 \
     pygments==2.21.0
 }
 
-# Packages that the Python module has adapters for.
+# Packages for which the Python module has adapters.
 fetch_python_wheels() {
-  fetch_wheels "$python_wheels" 'numpy, Numba and cuda.core' numpy==2.4.6 numba==0.68.1 \
+  fetch_wheels "$python_wheels" 'packages for Python' numpy==2.4.6 numba==0.68.1 \
     llvmlite==0.50.0 numba-cuda==0.30.4 cuda-bindings==13.0.3 cuda-core==1.2.2 \
     cuda-pathfinder==1.9.0 packaging==26.4 torch-memory-saver==0.0.10
 }
 
-# PJRT plug-ins of others: 63 MB, and with BERTH_TEST_TPU=1 libtpu, 137 MB more. Without them their
-# tests are skipped.
+# Third-party PJRT plug-ins: 63 MB, and with BERTH_TEST_TPU=1 libtpu, 137 MB more. Without them
+# their tests are skipped.
 fetch_pjrt_wheels() {
   fetch_pjrt_wheel xla_plugins xla-cpu-pjrt==0.0.1
   [ "${BERTH_TEST_TPU-}" != 1 ] || fetch_pjrt_wheel libtpu libtpu==0.0.52
@@ -71,7 +71,7 @@ fetch_rmm() {
     librmm-cu13==26.4.0 rapids-logger==0.2.3
 }
 
-# Of the wheel only what the allocator needs is kept.
+# Only the parts of the wheel that the allocator needs are kept.
 fetch_torch() {
   pip_quietly download --dest "$1" torch==2.13.0 &&
     python3 "$root/bench/peers/modules/unpack.py" "$1"/torch-*.whl "$1" \
@@ -80,7 +80,7 @@ fetch_torch() {
     rm "$1"/torch-*.whl
 }
 
-# Peers of the benchmarks that are libraries of others: without them those are left out.
+# Peers of the benchmarks that are third-party libraries: without them these are left out.
 fetch_peer_wheels() {
   for peer in rmm torch; do
     if [ -d "$peer_wheels/$peer" ]; then continue; fi
