@@ -49,7 +49,6 @@ struct Live {
   std::size_t events = 0;
   std::size_t allocations = 0;           ///< of cuMemAlloc
   std::size_t managed_allocations = 0;   ///< of cuMemAllocManaged
-  std::size_t imported_allocations = 0;  ///< of cuIpcOpenMemHandle
   std::size_t host_allocations = 0;      ///< of cuMemHostAlloc
   std::size_t host_registrations = 0;    ///< of cuMemHostRegister
   std::size_t reservations = 0;          ///< of cuMemAddressReserve
@@ -61,6 +60,7 @@ struct Live {
   std::size_t user_objects = 0;          ///< of cuUserObjectCreate, with references left
   std::size_t pool_allocations = 0;      ///< of cuMemAllocAsync or a graph, until they are freed
   std::size_t pools = 0;                 ///< of cuMemPoolCreate, until they are empty
+  std::size_t imported_allocations = 0;  ///< of cuIpcOpenMemHandle
 
   bool operator==(const Live&) const = default;
 };
