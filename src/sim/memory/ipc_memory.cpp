@@ -12,11 +12,11 @@
 namespace berth::sim {
 namespace {
 
-constexpr char kMagic[8] = {'b', 'e', 'r', 't', 'h', 'i', 'p', 'c'};
+constexpr char kIpcMagic[8] = {'b', 'e', 'r', 't', 'h', 'i', 'p', 'c'};
 
 /// What a handle says.
 struct Named {
-  char magic[sizeof(kMagic)];
+  char magic[sizeof(kIpcMagic)];
   std::int32_t process;
   std::int32_t file;  ///< its descriptor there
   std::uint64_t file_device;
@@ -77,7 +77,7 @@ CUresult make_ipc_handle(State& state, const Range& range, CUipcMemHandle& handl
               block.shared->file_number(),
               range.block_offset,
               range.bytes};
-  std::memcpy(named.magic, kMagic, sizeof(kMagic));
+  std::memcpy(named.magic, kIpcMagic, sizeof(kIpcMagic));
   handle = {};
   std::memcpy(handle.reserved, &named, sizeof(named));
   return CUDA_SUCCESS;
@@ -87,7 +87,7 @@ CUresult open_ipc_handle(State& state, Context& context, const CUipcMemHandle& h
                          CUdeviceptr& pointer) {
   Named named{};
   std::memcpy(&named, handle.reserved, sizeof(named));
-  if (std::memcmp(named.magic, kMagic, sizeof(kMagic)) != 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (std::memcmp(named.magic, kIpcMagic, sizeof(kIpcMagic)) != 0) return CUDA_ERROR_INVALID_HANDLE;
   if (named.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
   const std::shared_ptr<SharedMemory> shared = open_memory(named);
   if (shared == nullptr) return CUDA_ERROR_INVALID_HANDLE;
