@@ -32,9 +32,8 @@ const std::vector<Maker>& makers() {
 }
 
 bool contains(std::string_view text, std::string_view word) {
-  return std::ranges::search(text, word, {}, [](unsigned char c) {
-           return char(std::tolower(c));
-         }).begin() != text.end();
+  const auto is_same = [](unsigned char a, char b) { return char(std::tolower(a)) == b; };
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), is_same) != text.end();
 }
 
 }  // namespace
