@@ -40,11 +40,15 @@ TEST_CASE("memory that is mapped cannot be mapped again, nor a part of it") {
     return buffers.map_host_memory(fixture.device(0), memory.data() + offset, bytes);
   };
   const HostMapping middle = map(100, 100);
-  for (const auto& [offset, bytes] : {std::pair{100, 100}, std::pair{50, 51}, std::pair{199, 2},
-                                      std::pair{0, 300}, std::pair{150, 1}}) {
-    CAPTURE(offset);
+  struct Range {
+    std::size_t offset;
+    std::size_t bytes;
+  };
+  for (const Range& range :
+       {Range{100, 100}, Range{50, 51}, Range{199, 2}, Range{0, 300}, Range{150, 1}}) {
+    CAPTURE(range.offset);
     const std::string message =
-        message_of<InvalidArgument>([&] { return map(std::size_t(offset), std::size_t(bytes)); });
+        message_of<InvalidArgument>([&] { return map(range.offset, range.bytes); });
     CHECK(contains(message, "which are mapped for pjrt; accepted: memory that is not mapped"));
   }
   const HostMapping before = map(0, 100);
