@@ -79,6 +79,18 @@ CUresult find_home(State& state, const CUmemLocation* location, CUmemAllocationT
   return CUDA_SUCCESS;
 }
 
+/// A pool of the device at `location`: `which`.
+CUresult pool_at(Function function, CUmemoryPool* pool, const CUmemLocation* location,
+                 CUmemAllocationType type, Handle Device::*which) {
+  Call call(function, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Device* device = nullptr;
+  const CUresult found = find_home(call.state(), location, type, device);
+  if (found == CUDA_SUCCESS) *pool = from_handle<CUmemoryPool>(device->*which);
+  return found;
+}
+
 }  // namespace
 
 CUresult berth_sim_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
@@ -241,24 +253,12 @@ CUresult berth_sim_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 
 CUresult berth_sim_cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location,
                                           CUmemAllocationType type) {
-  Call call(Function::k_cuMemGetDefaultMemPool, Needs::driver);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Device* device = nullptr;
-  const CUresult found = find_home(call.state(), location, type, device);
-  if (found == CUDA_SUCCESS) *pool = from_handle<CUmemoryPool>(device->default_pool);
-  return found;
+  return pool_at(Function::k_cuMemGetDefaultMemPool, pool, location, type, &Device::default_pool);
 }
 
 CUresult berth_sim_cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location,
                                    CUmemAllocationType type) {
-  Call call(Function::k_cuMemGetMemPool, Needs::driver);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Device* device = nullptr;
-  const CUresult found = find_home(call.state(), location, type, device);
-  if (found == CUDA_SUCCESS) *pool = from_handle<CUmemoryPool>(device->pool);
-  return found;
+  return pool_at(Function::k_cuMemGetMemPool, pool, location, type, &Device::pool);
 }
 
 CUresult berth_sim_cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type,
