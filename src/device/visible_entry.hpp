@@ -22,7 +22,7 @@ struct NamedPlace {
   std::string problem;
 };
 
-/// Reads `entry` by the rules of its own kind.
+/// Reads `entry` by the rules for its kind of entry.
 NamedPlace find_place(std::string_view entry, const Machine& machine);
 
 }  // namespace berth

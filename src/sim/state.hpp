@@ -84,7 +84,7 @@ struct State {
   CallSite call;                                    ///< the one that runs
   std::set<std::string, std::less<>> kernel_names;  ///< which work and findings point to
 
-  bool ending = false;  ///< its destructor runs, and what is left need not be given back
+  bool ending = false;  ///< its destructor runs: remaining resources need no release
   AddressSpace addresses;
   GraphMemories graph_memories;
   ManagedAdvice advice;
