@@ -16,8 +16,8 @@
 namespace berth::sim {
 
 enum class Needs {
-  driver,   ///< that cuInit was called
-  context,  ///< also a current context, which works
+  driver,   ///< requires that cuInit was called
+  context,  ///< also requires a current, working context
 };
 
 class BERTH_SCOPED_CAPABILITY Call {
@@ -42,13 +42,13 @@ class BERTH_SCOPED_CAPABILITY Call {
   [[nodiscard]] CUresult fault_of(const Stream& stream) const {
     return state_->contexts.find(stream.context)->sticky;
   }
-  /// Waits for `awaited`, and returns a fault of `context` that occurred meanwhile.
+  /// Waits for `awaited`. Returns a fault of `context` that occurred during the wait.
   CUresult wait(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex) {
     return wait_for(*state_, site_, awaited, context);
   }
-  /// Before a call works in `context`, which is not the current one: see DriverLock.
+  /// Called before a call works in `context`, which is not the current one: see DriverLock.
   void await_driver_lock(Handle context) BERTH_REQUIRES(mutex);
-  // As in submission.hpp. Each may wait: no pointer into the state holds afterwards.
+  // See submission.hpp. Each may wait, which invalidates pointers into the state.
   CUresult make_room(Stream*& stream) BERTH_REQUIRES(mutex) {
     return sim::make_room(*state_, site_, stream);
   }
@@ -61,7 +61,7 @@ class BERTH_SCOPED_CAPABILITY Call {
   /// The same as wait() for a call that synchronizes a stream, an event or a context: memory pools
   /// then return unused memory.
   CUresult synchronize(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
-  /// Whether all of `awaited` is complete, which the host has then observed.
+  /// Whether all of `awaited` is complete. If so, the host has observed it.
   [[nodiscard]] bool sees_done(const Awaited& awaited);
 
  private:

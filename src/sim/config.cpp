@@ -18,10 +18,10 @@ namespace berth::sim {
 namespace {
 
 constexpr std::uint64_t kMemoryMax = 16ULL << 40;
-/// Of devices and instances; DeviceSet has a bit for each.
+/// Devices and instances together; DeviceSet has a bit for each.
 constexpr int kPlacesMax = 64;
 
-/// Thrown by a setter; parse() adds which entry it was.
+/// Thrown by a setter; parse() adds the entry.
 struct RejectedValue {};
 
 template <class T>
@@ -262,7 +262,7 @@ const Key* find_key(std::string_view name) {
   return nullptr;
 }
 
-/// What only the whole configuration can show.
+/// Checks that involve several settings.
 void check_count(const Config& config, std::string_view key, std::size_t values) {
   if (values == 1 || values == static_cast<std::size_t>(config.devices)) return;
   throw InvalidArgument(

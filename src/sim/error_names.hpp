@@ -12,7 +12,7 @@ struct ErrorName {
   const char* description;
 };
 
-/// Null for a code that is not known.
+/// Null for an unknown code.
 const ErrorName* find_error_name(CUresult code);
 
 }  // namespace berth::sim

@@ -215,7 +215,7 @@
 
 namespace berth::sim {
 
-/// What a call is counted under.
+/// The number that calls are counted under.
 enum class Function {
 #define BERTH_SIM_ENUMERATOR(symbol, names, since) k_##symbol,
   BERTH_SIM_FUNCTIONS(BERTH_SIM_ENUMERATOR)
@@ -224,7 +224,8 @@ enum class Function {
 };
 
 extern "C" {
-// A definition with any other parameters conflicts with these, so that the ABI is cuda.h's.
+// A definition with other parameters conflicts with these declarations, so the ABI is that of
+// cuda.h.
 #define BERTH_SIM_DECLARE(symbol, names, since) BERTH_API decltype(::symbol) berth_sim_##symbol;
 BERTH_SIM_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
@@ -243,8 +244,8 @@ BERTH_API CUresult berth_sim_cuMemPrefetchAsync_v1(CUdeviceptr pointer, std::siz
 BERTH_API CUresult berth_sim_cuMemAdvise_v1(CUdeviceptr pointer, std::size_t bytes,
                                             CUmem_advise advice, CUdevice device);
 
-// What driver/sim_abi.hpp and driver/sim_kernel_abi.hpp describe: no calls of CUDA's, so they are
-// not counted either.
+// The functions of driver/sim_abi.hpp and driver/sim_kernel_abi.hpp, which are not CUDA calls and
+// not counted.
 #define BERTH_SIM_DECLARE(member, symbol, type) sim_abi::type berth_sim_##symbol;
 BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
@@ -253,10 +254,10 @@ BERTH_SIM_KERNEL_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
 }
 
-/// As berth_sim_resolve().
+/// See berth_sim_resolve().
 void* resolve(const char* symbol) noexcept;
 
-/// The name of `function` without version suffix; for Function::count that of a kernel's stand-in.
+/// The name of `function` without version suffix; for Function::count, that of a kernel stand-in.
 const char* function_name(Function function) noexcept;
 
 }  // namespace berth::sim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects behind opaque handles. A handle is never dereferenced but looked up, and its value is
-// never used again in the life of the process: a stale, foreign or invented handle is found out,
-// always. Objects do not move. Guarded by sim::mutex.
+// Objects behind opaque handles. A handle is never dereferenced but looked up, and no value is used
+// twice in a process, so stale, foreign and invented handles are always detected. Objects do not
+// move. Guarded by sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,8 @@
 
 namespace berth::sim {
 
-/// A handle's value; 0 is none. Bits 59 to 62 the kind, so that no handle is a valid address, and
-/// none is negative where a program reads it as a signed number; bits 28 to 58 the generation; bits
-/// 4 to 27 the slot.
+/// A handle; 0 is none. Bits 59 to 62 are the kind, so that no handle is a valid address, and none
+/// is negative as a signed number; bits 28 to 58 are the generation; bits 4 to 27 are the slot.
 using Handle = std::uint64_t;
 
 enum class HandleKind : std::uint64_t {
@@ -35,7 +34,7 @@ enum class HandleKind : std::uint64_t {
   device_function,
 };
 
-/// The next generation; one sequence for every table, also of later simulators.
+/// The next generation; one sequence for all tables, also those of later simulators.
 std::uint64_t next_handle_generation();
 
 /// T has a constructor whose first parameter is its Handle.
@@ -44,7 +43,7 @@ class HandleTable {
  public:
   template <class... Arguments>
   T& create(Arguments&&... arguments) {
-    // In this order, so that running out of memory leaves the table as it was.
+    // In this order, so that a failed allocation leaves the table unchanged.
     if (free_.empty()) {
       BERTH_CHECK(slots_.size() < kSlots);
       slots_.emplace_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one lock of the simulated driver. It guards everything but what a thread owns itself. It is
-// held for the length of a call, and let go of only to wait.
+// The one lock of the simulated driver. It guards all state that is not thread-local. A call holds
+// it for its whole duration, except while it waits.
 #pragma once
 
 #include "base/mutex.hpp"

@@ -7,7 +7,7 @@
 namespace berth::sim {
 namespace {
 
-/// While it lives, the null stream is this thread's own.
+/// During its lifetime, the null stream is this thread's default stream.
 class NullStreamIsPerThread {
  public:
   NullStreamIsPerThread() : thread_(this_thread()), before_(thread_.null_stream_is_per_thread) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scheduler's random numbers. Written here because the standard library's distributions differ
-// between implementations, and the same seed must mean the same run everywhere.
+// The random numbers of the scheduler. The standard library's distributions differ between
+// implementations, but the same seed must give the same run everywhere.
 // Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014 (SplitMix64).
 #pragma once
 
@@ -20,7 +20,7 @@ class Random {
     return mixed ^ (mixed >> 31);
   }
 
-  /// A number below `bound`, which is not 0 and small: the bias is not corrected.
+  /// A number below `bound`, which is small and not 0: the bias is not corrected.
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
 
  private:

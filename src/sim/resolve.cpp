@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From names to simulated functions.
+// Lookup of simulated functions by name.
 // Source: CUDA Driver API, "Driver Entry Point Access".
 #include <algorithm>
 #include <iterator>
@@ -17,7 +17,7 @@ namespace {
 struct Entry {
   void* address = nullptr;
   int since = 0;
-  void* per_thread = nullptr;  ///< its form where the null stream is the thread's own
+  void* per_thread = nullptr;  ///< the form for the per-thread default stream
 };
 
 using Table = std::unordered_map<std::string_view, Entry>;
@@ -56,7 +56,7 @@ void add_v4(Table& table, const Names& names, Entry entry) {
   table.emplace(names.v4, entry);
 }
 
-/// Adds `name`, and notes it under the names of the plain form.
+/// Adds `name`, and registers it under the names of the plain form.
 void add_per_thread(Table& table, std::string_view name, void* plain, void* per_thread) {
   int since = kPerThreadFormsSince;
   for (auto& [symbol, entry] : table) {
@@ -89,7 +89,7 @@ void add_nvml(Table& table) {
 
 const Table& table() {
   static const Table* const whole = [] {
-    auto* names = new Table;  // never destroyed: calls may come as late as they like
+    auto* names = new Table;  // never destroyed: calls may come during the end of the process
 #define BERTH_SIM_ADD(symbol, names_, since)                                   \
   add_##names_(*names, {#symbol, #symbol "_v2", #symbol "_v3", #symbol "_v4"}, \
                {address_of(&berth_sim_##symbol), since});
@@ -122,7 +122,7 @@ Entry find(std::string_view symbol) {
   return found == table().end() ? Entry{} : found->second;
 }
 
-/// The older ABI that was there in `version`; no address where `symbol` has none.
+/// The older ABI that existed in `version`; no address if `symbol` has none.
 Entry find_older(std::string_view symbol, int version) {
   const Entry newest = find(symbol);
   if (newest.since <= version) return {};
@@ -134,7 +134,7 @@ Entry find_older(std::string_view symbol, int version) {
   return {};
 }
 
-/// The entry that a program compiled for CUDA `version` means by the base name `symbol`.
+/// The function that the base name `symbol` means in a program compiled for CUDA `version`.
 Entry find_for(std::string_view symbol, int version) {
   if (symbol == "cuGetProcAddress" && version >= 12000) symbol = "cuGetProcAddress_v2";
   if (const Entry older = find_older(symbol, version); older.address != nullptr) return older;
@@ -142,7 +142,7 @@ Entry find_for(std::string_view symbol, int version) {
   return is_base_name ? find(symbol) : Entry{};
 }
 
-/// Whether the simulated version of the driver has it.
+/// Whether the simulated driver version has it.
 bool is_in_driver(const Entry& entry) {
   return entry.address != nullptr && entry.since <= simulated_driver_version();
 }

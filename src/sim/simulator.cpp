@@ -17,7 +17,7 @@
 namespace berth::sim {
 namespace {
 
-/// The stream behind a handle, for controls; default streams are those of this thread's context.
+/// The stream of a handle; default streams are those of this thread's context.
 Stream* find_stream(State& state, CUstream stream) BERTH_REQUIRES(mutex) {
   const bool is_default =
       stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
@@ -52,7 +52,7 @@ std::size_t& count_of(Live& live, RangeKind kind) {
   return live.host_registrations;
 }
 
-/// The address of an allocation node is not memory yet.
+/// The address of an allocation node has no memory yet.
 bool is_live(const Range& range) {
   return range.kind != RangeKind::graph_allocation || range.block != nullptr;
 }
@@ -79,7 +79,7 @@ const char* name_of(RangeKind kind) {
   return "host registration";
 }
 
-/// What a stream is given for `kernel`.
+/// The work of a launch of `kernel`.
 std::vector<Work> works_of(State& state, const Kernel& kernel) {
   std::vector<Work> works;
   if (kernel.polls)
@@ -232,7 +232,7 @@ bool Simulator::launch(CUstream stream, const Kernel& kernel) {
   state_->driver_lock.await(*state_, found->context, call);
   for (Work& work : works_of(*state_, kernel)) {
     state_->call = call;
-    Stream* now = find_stream(*state_, stream);  // each may have waited for room
+    Stream* now = find_stream(*state_, stream);  // each may have waited for room in the queue
     if (now == nullptr || enqueue(*state_, call, *now, std::move(work)) != CUDA_SUCCESS)
       return false;
   }

@@ -16,7 +16,7 @@ namespace berth::sim {
 namespace {
 
 State* current BERTH_GUARDED_BY(mutex) = nullptr;
-/// Never destroyed by itself: calls may come until the process is gone.
+/// Never destroyed, because calls may come until the process has ended.
 State* from_environment BERTH_GUARDED_BY(mutex) = nullptr;
 
 std::string& configuration_error_text() BERTH_REQUIRES(mutex) {
@@ -24,7 +24,7 @@ std::string& configuration_error_text() BERTH_REQUIRES(mutex) {
   return *text;
 }
 
-/// Errors  InvalidArgument where BERTH_SIM is malformed.
+/// Errors InvalidArgument if BERTH_SIM is malformed.
 Config environment_config() {
   return Config::parse(trusted_env("BERTH_SIM").value_or(""));
 }
@@ -157,7 +157,7 @@ int simulated_driver_version() {
   try {
     return environment_config().driver_version;
   } catch (const std::exception&) {
-    return Config{}.driver_version;  // cuInit reports what is wrong
+    return Config{}.driver_version;  // cuInit reports the error
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that the simulated driver knows, and which one is installed. Guarded by sim::mutex.
+// The complete state of the simulated driver, and the installed instance. Guarded by sim::mutex.
 #pragma once
 
 #include <array>
@@ -41,25 +41,25 @@
 
 namespace berth::sim {
 
-/// One physical device, or one instance of MIG. Its place in State::devices is its slot: first the
-/// devices, in order of PCI address; then the instances, in order of their device and index.
+/// A physical device or a MIG instance. Its index in State::devices is its slot: first the devices,
+/// in order of PCI address; then the instances, in order of device and index.
 struct Device {
   DeviceFacts facts;
   std::unique_ptr<PhysicalMemory> memory;
   LinearMemory linear;
   int retains = 0;     ///< of the primary context
-  Handle primary = 0;  ///< 0 while nobody retains it, and after a reset
+  Handle primary = 0;  ///< 0 while it is not retained, and after a reset
   unsigned primary_flags = 0;
-  bool lost = false;  ///< by a fault, for good
+  bool lost = false;  ///< set by a fault, permanently
   Handle default_pool = 0;
-  Handle pool = 0;  ///< that cuMemAllocAsync takes from
+  Handle pool = 0;  ///< the pool of cuMemAllocAsync
   GraphMemoryUse graph_memory = {};
 };
 
 struct State {
-  /// `alone`: no test asks for findings.
+  /// `alone`: no test takes the findings.
   explicit State(Config config_, bool alone);
-  ~State();  ///< gives every page back
+  ~State();  ///< frees all pages
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -69,22 +69,22 @@ struct State {
   [[nodiscard]] bool is_ordinal(int ordinal) const {
     return ordinal >= 0 && static_cast<std::size_t>(ordinal) < visible.size();
   }
-  /// As cuDeviceGet counts; -1 for a device that is hidden.
+  /// The ordinal of cuDeviceGet; -1 if the device is hidden.
   [[nodiscard]] int ordinal_of(int slot) const;
 
   const Config config;
-  const std::uint64_t id;  ///< one for each simulator in the process
+  const std::uint64_t id;  ///< unique among the simulators of the process
   std::vector<Device> devices;
-  bool initialized = false;  ///< by cuInit
-  std::vector<int> visible;  ///< slot of each ordinal; fixed by cuInit
+  bool initialized = false;  ///< set by cuInit
+  std::vector<int> visible;  ///< the slot of each ordinal; set by cuInit
   int nvml_users = 0;
   std::uint64_t host_bytes_pinned = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Function::count)> calls{};
   std::uint64_t calls_made = 0;
-  CallSite call;                                    ///< the one that runs
-  std::set<std::string, std::less<>> kernel_names;  ///< which work and findings point to
+  CallSite call;                                    ///< the running call
+  std::set<std::string, std::less<>> kernel_names;  ///< work and findings refer to them
 
-  bool ending = false;  ///< its destructor runs: remaining resources need no release
+  bool ending = false;  ///< set during destruction: remaining resources are not released
   AddressSpace addresses;
   GraphMemories graph_memories;
   ManagedAdvice advice;
@@ -116,28 +116,27 @@ struct State {
   Scheduler scheduler;
 };
 
-/// Every call that needs the device fails from now on. On hardware the code depends on the call
-/// that detects the loss; here it is always CUDA_ERROR_UNKNOWN.
+/// From now on every call that needs the device fails. On hardware the error code depends on the
+/// call that detects the loss; here it is always CUDA_ERROR_UNKNOWN.
 void lose_device(State& state, std::size_t slot);
 
-/// Releases the memory of a block that nothing refers to any more.
+/// Frees the memory of a block without references.
 void release_block(State& state, PhysicalBlock& block);
 
-/// The installed one, or null.
+/// The installed state, or null.
 State* installed_state() BERTH_REQUIRES(mutex);
-/// The installed one; where there is none, one for the rest of the process, as BERTH_SIM says. Null
-/// where that text is malformed.
+/// The installed state. If there is none, installs one for the rest of the process, configured by
+/// BERTH_SIM. Null if BERTH_SIM is malformed.
 State* installed_or_from_environment() BERTH_REQUIRES(mutex);
-/// Makes `state` the installed one. It replaces one that BERTH_SIM made, and no other.
+/// Installs `state`. Replaces only a state that was configured by BERTH_SIM.
 void install(State& state) BERTH_EXCLUDES(mutex);
-/// Removes `state`, and stops its work. No thread may be inside a call.
+/// Removes `state`, and stops its work. No thread may be in a call.
 void uninstall(State& state) BERTH_EXCLUDES(mutex);
 
-/// Why BERTH_SIM was refused; empty where it was not.
+/// The error about BERTH_SIM; empty if it is well-formed.
 std::string configuration_error() BERTH_EXCLUDES(mutex);
 
-/// The result of cuDriverGetVersion: of the installed simulator, or of the one that BERTH_SIM asks
-/// for.
+/// The result of cuDriverGetVersion: that of the installed state, or the one in BERTH_SIM.
 int simulated_driver_version() BERTH_EXCLUDES(mutex);
 
 }  // namespace berth::sim

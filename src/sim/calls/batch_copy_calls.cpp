@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of copies: in stream order as a whole, in no order among one another.
+// Batches of copies. The batch is in stream order; its copies are unordered among each other.
 // Source: CUDA Driver API, cuMemcpyBatchAsync.
 #include <new>
 #include <span>
@@ -18,7 +18,7 @@ struct BatchCopy {
   CUmemcpySrcAccessOrder order;
 };
 
-// Where its memory is, a simulated copy always knows; so the hints say nothing.
+// A simulated copy always knows the location of its memory, so location hints are ignored.
 bool is_valid(const CUmemcpyAttributes& attributes) {
   constexpr unsigned known = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
   const bool has_order = attributes.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
@@ -27,8 +27,8 @@ bool is_valid(const CUmemcpyAttributes& attributes) {
   return has_order && (attributes.flags & ~known) == 0;
 }
 
-/// Whether `attributes` begin at `firsts` as they must, for `copies` copies: at 0, and further on
-/// each time.
+/// Whether `firsts`, the index of the first copy of each of `attributes`, starts at 0, increases,
+/// and stays below `copies`.
 bool are_valid(std::span<const CUmemcpyAttributes> attributes, const std::size_t* firsts,
                std::size_t copies) {
   if (firsts[0] != 0) return false;
@@ -39,7 +39,8 @@ bool are_valid(std::span<const CUmemcpyAttributes> attributes, const std::size_t
   return true;
 }
 
-/// Where the source may be read out of order, a buffer for it. False where the system has no room.
+/// Allocates the buffer of a source that may be read out of order. False if the system is out of
+/// memory.
 bool make_buffers(std::vector<BatchCopy>& batch) {
   for (BatchCopy& item : batch) {
     CopyWork& work = item.copy.work;
@@ -50,22 +51,22 @@ bool make_buffers(std::vector<BatchCopy>& batch) {
   return true;
 }
 
-/// What the host waits for before the call returns.
+/// The work that the host waits for before the call returns.
 struct Waits {
-  std::vector<Submitted> sources;  ///< reads that must be done
+  std::vector<Submitted> sources;  ///< reads of the source that must be complete
   Submitted whole;
 };
 
-/// `work`, for a wait that knows already all that it comes after: its own stamp is the news. The
-/// clocks of a batch's copies differ in little else, and each has all lanes.
+/// `work` for a wait that already includes all its predecessors, so only its own stamp is added.
+/// The clocks of the copies of a batch differ in little else, and each clock has all lanes.
 Submitted without_clock(Submitted work) {
   work.clock = {};
   work.clock.include(work.stamp);
   return work;
 }
 
-/// Each copy has a hidden stream. A source in stream order is read by the copy itself, behind all
-/// earlier work of `stream`; any other by an operation of its own, behind nothing at all.
+/// Each copy has a hidden stream. If the source is read in stream order, the copy reads it, after
+/// all earlier work of `stream`. Otherwise a separate operation without dependencies reads it.
 Waits submit(State& state, Stream& stream, std::vector<BatchCopy> batch) BERTH_REQUIRES(mutex) {
   const Context& context = *state.contexts.find(stream.context);
   Waits waits;
@@ -102,8 +103,8 @@ Awaited awaited(const std::vector<Submitted>& works) {
 
 }  // namespace
 
-// A stream that is being captured refuses it, and its capture goes on without the copies.
-// Source: rapidsai/rmm, issue 2518.
+// A capturing stream refuses the call, and its capture continues without the copies. Source:
+// rapidsai/rmm, issue 2518.
 CUresult berth_sim_cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* sources,
                                       std::size_t* sizes, std::size_t count,
                                       CUmemcpyAttributes* attributes, std::size_t* firsts,

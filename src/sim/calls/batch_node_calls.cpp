@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of graphs that wait for values of memory, and write them.
+// Graph nodes that wait for values in memory, and write values.
 // Source: CUDA Driver API, cuGraphAddBatchMemOpNode.
 #include <algorithm>
 #include <span>
@@ -12,7 +12,7 @@
 namespace berth::sim {
 namespace {
 
-/// What `params` says, as work.
+/// Converts `params` to work.
 CUresult read_params(State& state, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params,
                      std::vector<Work>& works) {
   if (!state.config.memory_operations) return CUDA_ERROR_NOT_SUPPORTED;
@@ -34,7 +34,8 @@ GraphNode* find_batch_node(State& state, CUgraphNode node) {
   return found != nullptr && found->batch != nullptr ? found : nullptr;
 }
 
-/// Whether `params` differs from `batch` only in addresses, values, and what a wait compares.
+/// Whether `params` has the context and the operations of `batch`: addresses, values and the
+/// conditions of waits may differ.
 bool is_same_kind(const ValueBatch& batch, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params) {
   return batch.context == to_handle(params.ctx) &&
          std::equal(batch.operations.begin(), batch.operations.end(), params.paramArray,

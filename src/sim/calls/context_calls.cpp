@@ -7,7 +7,7 @@
 namespace berth::sim {
 namespace {
 
-/// This thread's stack, without contexts of an earlier simulator.
+/// The context stack of this thread, without contexts of an earlier simulator.
 std::vector<Handle>& stack_of(const State& state) {
   this_thread().enter(state.id);
   return this_thread().stack;
@@ -31,7 +31,8 @@ CUresult berth_sim_cuDevicePrimaryCtxRelease(CUdevice device) {
   State& state = call.state();
   if (!state.is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
   Device& owner = state.device_at(device);
-  // Its work ends before it does. Others may retain or release while this waits.
+  // The context is destroyed after its work. Other threads may retain or release it during the
+  // wait.
   while (owner.retains == 1 && owner.primary != 0 && !finish_work(state, owner.primary)) {
   }
   if (owner.retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -42,7 +43,7 @@ CUresult berth_sim_cuDevicePrimaryCtxRelease(CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// It stays retained, but there is none until it is retained again.
+// The device stays retained, but has no context until the next retain.
 CUresult berth_sim_cuDevicePrimaryCtxReset(CUdevice device) {
   Call call(Function::k_cuDevicePrimaryCtxReset, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a context is.
+// Queries of contexts.
 // Source: CUDA Driver API, "Context Management".
 #include "sim/call.hpp"
 
 namespace berth::sim {
 namespace {
 
-/// The ABI that every context since CUDA 3.2 has.
+/// The ABI version of every context since CUDA 3.2.
 constexpr unsigned kApiVersion = 3020;
 
-/// Writes what `read` says of `context`, or where it is null, of the current one.
+/// Writes the result of `read` for `context`, or for the current context if it is null.
 template <class T, class Read>
 CUresult query_context(Function function, CUcontext context, T* out, Read&& read) {
   Call call(function, context == nullptr ? Needs::context : Needs::driver);

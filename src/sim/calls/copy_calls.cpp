@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of one stretch of bytes.
+// Copies of contiguous bytes.
 // Source: CUDA Driver API, "Memory Management".
 #include "sim/graph/capture_rules.hpp"
 #include "sim/work/copies.hpp"
@@ -102,9 +102,9 @@ CUresult berth_sim_cuMemcpyDtoD(CUdeviceptr destination, CUdeviceptr source, std
   return copy_now(call, {destination, source, bytes}, kOnDevice);
 }
 
-// Serialised with all work, earlier and later, of the current context and the two that it names:
-// the runtime's documentation of the same function says so, the driver's says nothing. The host
-// waits here, which CUDA does not promise: that is what orders streams that are made later.
+// Ordered after all earlier work, and before all later work, of the current context and the two
+// named contexts: the documentation of the runtime's function says so, that of the driver does not.
+// The host waits here, which CUDA does not promise: the wait orders streams that are created later.
 CUresult berth_sim_cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_context,
                                 CUdeviceptr source, CUcontext source_context, std::size_t bytes) {
   Call call(Function::k_cuMemcpyPeer, Needs::context);

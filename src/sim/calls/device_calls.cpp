@@ -10,7 +10,7 @@
 namespace berth::sim {
 namespace {
 
-/// As much of `text` as fits into `bytes`, with a final zero.
+/// Copies `text` to `out`, truncated to `bytes`, with a terminating zero.
 void copy_text(char* out, std::size_t bytes, std::string_view text) {
   const std::size_t length = std::min(text.size(), bytes - 1);
   std::memcpy(out, text.data(), length);
@@ -107,7 +107,7 @@ CUresult berth_sim_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute att
     return CUDA_ERROR_INVALID_VALUE;
   if (!state.is_ordinal(source) || !state.is_ordinal(destination) || source == destination)
     return CUDA_ERROR_INVALID_DEVICE;
-  // All links are alike, so that each is of the first rank; there are no arrays.
+  // All links have equal performance, so each has rank 0. Arrays are not simulated.
   const bool is_supported = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
                             attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
   *value = is_supported && state.config.peer ? 1 : 0;

@@ -50,8 +50,8 @@ CUresult berth_sim_cuGetErrorString(CUresult error, const char** text) {
   return known == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-// Source: CUDA Programming Guide, "Lazy Loading": lazily, unless the environment asks for the
-// opposite.
+// Source: CUDA Programming Guide, "Lazy Loading": lazy unless the environment selects eager
+// loading.
 CUresult berth_sim_cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   Call call(Function::k_cuModuleGetLoadingMode, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
@@ -67,7 +67,7 @@ const char* berth_sim_berthSimConfigurationError() {
   return text.c_str();
 }
 
-// The tables behind it are for NVIDIA's own libraries, and documented nowhere.
+// The tables that the UUIDs identify are undocumented; only NVIDIA's own libraries use them.
 CUresult berth_sim_cuGetExportTable(const void** table, const CUuuid* id) {
   if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Dl_info asking{};

@@ -51,7 +51,7 @@ CUresult record(Call& call, CUevent event, CUstream stream, unsigned flags) BERT
   return CUDA_SUCCESS;
 }
 
-/// The event, once its context lets the call in; null where it is none.
+/// Looks up an event, and enters its context. Null if the handle is invalid.
 const Event* find_event(Call& call, CUevent event) BERTH_REQUIRES(mutex) {
   const Event* found = call.state().events.find(to_handle(event));
   if (found == nullptr) return nullptr;

@@ -25,9 +25,9 @@ std::vector<Edge> edges_of(State& state, const Graph& graph) {
   return edges;
 }
 
-/// `exec` null: the caller gave none.
+/// `exec` is null if the caller passed none.
 CUresult make_executable(Call& call, CUgraphExec* exec, CUgraph graph, std::uint64_t flags) {
-  // No kernel has a priority here.
+  // Priorities of kernel nodes are not simulated.
   constexpr std::uint64_t known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                   CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                   CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -45,7 +45,7 @@ CUresult make_executable(Call& call, CUgraphExec* exec, CUgraph graph, std::uint
   return CUDA_SUCCESS;
 }
 
-/// Takes its place in the stream, behind earlier launches.
+/// Submits the upload to the stream, ordered after earlier launches.
 CUresult upload(Call& call, CUgraphExec exec, CUstream stream) BERTH_REQUIRES(mutex) {
   State& state = call.state();
   if (state.graph_execs.find(to_handle(exec)) == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -202,8 +202,8 @@ CUresult berth_sim_cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
   return make_executable(call, exec, graph, flags);
 }
 
-// An upload does what the first launch would do otherwise: it gives allocations their pages. There
-// is nothing else to send to the device.
+// As the first launch otherwise would, an upload gives allocation nodes their pages. Nothing else
+// has to be sent to the device.
 CUresult berth_sim_cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                                                 CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   Call call(Function::k_cuGraphInstantiateWithParams, Needs::context);

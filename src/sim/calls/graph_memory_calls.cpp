@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that allocate and free, and what the memory of graphs comes to.
+// Allocation and free nodes, and the memory usage of graphs.
 // Source: CUDA Driver API, "Graph Management".
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@
 namespace berth::sim {
 namespace {
 
-/// Where the memory of `params` is to be: on the device in `slot`.
+/// Checks `params`, and finds the slot of the device that holds the memory.
 CUresult check_params(const State& state, const CUDA_MEM_ALLOC_NODE_PARAMS& params, int& slot) {
   const CUmemPoolProps& properties = params.poolProps;
   if (params.bytesize == 0 || properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -30,7 +30,7 @@ CUresult check_params(const State& state, const CUDA_MEM_ALLOC_NODE_PARAMS& para
   return CUDA_SUCCESS;
 }
 
-/// What `params` asks for; null where there is no room for it.
+/// Allocates the memory of `params`; null if the device is out of memory.
 std::shared_ptr<GraphMemory> make_memory(State& state, const Graph& graph, int slot,
                                          const CUDA_MEM_ALLOC_NODE_PARAMS& params) {
   DeviceSet readers = device_bit(slot);
@@ -40,7 +40,7 @@ std::shared_ptr<GraphMemory> make_memory(State& state, const Graph& graph, int s
   return make_graph_memory(state, graph.handle, slot, params.bytesize, readers, writers);
 }
 
-/// The node, where its work is a T.
+/// The node, if its work is a T.
 template <class T>
 const GraphNode* find_memory_node(State& state, CUgraphNode node) {
   const GraphNode* found = state.graph_nodes.find(to_handle(node));
@@ -49,7 +49,7 @@ const GraphNode* find_memory_node(State& state, CUgraphNode node) {
   return is_one ? found : nullptr;
 }
 
-/// The number behind `attribute`; null for no attribute.
+/// The value of `attribute`; null for an invalid attribute.
 std::uint64_t* number_of(GraphMemoryUse& use, CUgraphMem_attribute attribute) {
   switch (attribute) {
     case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
@@ -155,7 +155,7 @@ CUresult berth_sim_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attr
   return CUDA_SUCCESS;
 }
 
-// A peak goes back to what there is now.
+// A peak is reset to the current value.
 CUresult berth_sim_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
                                                 void* value) {
   Call call(Function::k_cuDeviceSetGraphMemAttribute, Needs::driver);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program tells of its host threads. See driver/sim_abi.hpp.
+// Events of host threads, reported by the program. See driver/sim_abi.hpp.
 #include <utility>
 
 #include "base/mutex.hpp"
@@ -10,7 +10,7 @@
 namespace berth::sim {
 namespace {
 
-/// Calls `tell(state)` where there is a simulator that keeps track.
+/// Calls `tell(state)` if a simulator with race detection is installed.
 template <class Tell>
 void with_state(const Tell& tell) {
   MutexLock lock(mutex);

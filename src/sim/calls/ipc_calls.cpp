@@ -26,7 +26,7 @@ CUresult berth_sim_cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handl
   return open_ipc_handle(call.state(), call.context(), handle, *pointer);
 }
 
-// As cuMemFree, for this process alone.
+// The same as cuMemFree, but only for this process.
 CUresult berth_sim_cuIpcCloseMemHandle(CUdeviceptr pointer) {
   Call call(Function::k_cuIpcCloseMemHandle, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches of kernels: refused, skipped, or given to host functions, as the configuration says.
+// Kernel launches: refused, skipped, or executed by host functions, depending on the configuration.
 // Source: CUDA Driver API, "Execution Control".
 #include <atomic>
 #include <exception>
@@ -18,7 +18,7 @@
 namespace berth::sim {
 namespace {
 
-/// Once a process: programs launch the same kernels again and again.
+/// Printed once in a process, because programs launch the same kernels repeatedly.
 void tell(std::string_view kernel, std::string_view reason) {
   static std::atomic<bool> told = false;
   if (told.exchange(true, std::memory_order_relaxed)) return;
@@ -36,7 +36,7 @@ bool is_within(const Call& call, unsigned value, CUdevice_attribute limit) {
 bool is_configuration(const Call& call, const CUlaunchConfig& config) {
   if (config.gridDimX == 0 || config.gridDimY == 0 || config.gridDimZ == 0) return false;
   if (config.blockDimX == 0 || config.blockDimY == 0 || config.blockDimZ == 0) return false;
-  // Each is small enough for their product once the limits of a dimension hold.
+  // With each dimension within its limit, the product does not overflow.
   return is_within(call, config.blockDimX, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X) &&
          is_within(call, config.blockDimY, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y) &&
          is_within(call, config.blockDimZ, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z) &&
@@ -49,13 +49,13 @@ bool is_configuration(const Call& call, const CUlaunchConfig& config) {
                    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 }
 
-/// What a stand-in says of a launch.
+/// The launch as passed to a stand-in.
 struct Described {
   CUresult refusal = CUDA_SUCCESS;
   Kernel kernel = {};
 };
 
-/// The name of the kernel if host functions stand in for kernels; null otherwise.
+/// The name of the kernel if host functions replace kernels; null otherwise.
 const char* name_for_stand_in(CUfunction function) {
   MutexLock lock(mutex);
   State* const state = installed_state();
@@ -64,7 +64,7 @@ const char* name_for_stand_in(CUfunction function) {
   return found == nullptr ? nullptr : found->name;
 }
 
-// Without the lock of the simulator: a stand-in in Python waits for the interpreter's.
+// Without the simulator's lock, because a stand-in in Python acquires the interpreter's lock.
 Described describe(const CUlaunchConfig& config, CUfunction function, void** arguments) {
   const char* const name = name_for_stand_in(function);
   if (name == nullptr) return {};
@@ -98,7 +98,7 @@ bool is_programmatic(const CUlaunchConfig& config) {
 CUresult launch(Function name, const CUlaunchConfig& config, CUfunction function, void** arguments,
                 void** extra) {
   Described described;
-  // A packed buffer of arguments cannot be taken apart without the device code.
+  // A packed argument buffer cannot be split into arguments without the device code.
   if (extra == nullptr) described = describe(config, function, arguments);
   Call call(name, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefetches of managed memory, advice about it, and what was said before.
+// Prefetches of managed memory, advice about it, and queries of both.
 // Source: CUDA Driver API, "Unified Addressing".
 #include <algorithm>
 #include <span>
@@ -18,7 +18,7 @@ bool is_managed(State& state, CUdeviceptr pointer, std::size_t bytes) {
          bytes <= range->end() - pointer;
 }
 
-/// The location that the functions before CUDA 12.2 name by a device.
+/// The location that a device ordinal means in the functions before CUDA 12.2.
 CUmemLocation location_of(CUdevice device) {
   if (device == CU_DEVICE_CPU) return {CU_MEM_LOCATION_TYPE_HOST, 0};
   return {CU_MEM_LOCATION_TYPE_DEVICE, device};
@@ -51,7 +51,7 @@ CUresult prefetch(Call& call, CUdeviceptr pointer, std::size_t bytes, CUmemLocat
   if (full != CUDA_SUCCESS) return full;
   const CUresult refusal = refuse_unrecordable(state, *found);
   if (refusal != CUDA_SUCCESS) return refusal;
-  if (!is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+  if (!is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;  // freed during the wait
   state.advice.change(pointer, bytes, [&](Advice& advice) { advice.prefetched = location; });
   const bool to_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   const int slot = to_device ? state.visible[static_cast<std::size_t>(location.id)] : -1;
@@ -104,8 +104,8 @@ CUresult advise(Call& call, CUdeviceptr pointer, std::size_t bytes, CUmem_advise
   return CUDA_SUCCESS;
 }
 
-/// What is said of a whole range: of all its pages alike, or not at all.
-struct Said {
+/// The advice of a range: a value that all its pages share, or none.
+struct SharedAdvice {
   bool read_mostly = true;
   CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0};
   CUmemLocation prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};
@@ -119,41 +119,41 @@ bool is_same(const CUmemLocation& one, const CUmemLocation& other) {
   return one.type == other.type && (!has_id || one.id == other.id);
 }
 
-Said said_of(const State& state, CUdeviceptr pointer, std::size_t bytes) {
-  Said said;
+SharedAdvice shared_advice(const State& state, CUdeviceptr pointer, std::size_t bytes) {
+  SharedAdvice shared;
   bool is_first = true;
   state.advice.visit(pointer, bytes, [&](const Advice& advice, std::uint64_t) {
     const auto agree = [&](CUmemLocation& all, const CUmemLocation& own) {
       if (is_first) all = own;
       if (!is_same(all, own)) all = Advice{}.preferred;
     };
-    agree(said.preferred, advice.preferred);
-    agree(said.prefetched, advice.prefetched);
-    said.read_mostly = said.read_mostly && advice.read_mostly;
-    said.accessed_by &= advice.accessed_by;
-    said.accessed_by_host = said.accessed_by_host && advice.accessed_by_host;
+    agree(shared.preferred, advice.preferred);
+    agree(shared.prefetched, advice.prefetched);
+    shared.read_mostly = shared.read_mostly && advice.read_mostly;
+    shared.accessed_by &= advice.accessed_by;
+    shared.accessed_by_host = shared.accessed_by_host && advice.accessed_by_host;
     is_first = false;
   });
-  return said;
+  return shared;
 }
 
-/// As one number, where only devices and the host are known.
+/// The location as one number, for attributes that know only devices and the host.
 int number_of(const CUmemLocation& location) {
   if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) return location.id;
   return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-/// The first numbers of `out`, which has room for `count`; the rest says that there is no more.
-void write_accessed_by(const Said& said, int* out, std::size_t count) {
+/// Fills `out`, which has room for `count` numbers. Unused entries are set to the end marker.
+void write_accessed_by(const SharedAdvice& shared, int* out, std::size_t count) {
   std::vector<int> all;
-  if (said.accessed_by_host) all.push_back(CU_DEVICE_CPU);
+  if (shared.accessed_by_host) all.push_back(CU_DEVICE_CPU);
   for (int ordinal = 0; ordinal < 64; ++ordinal)
-    if ((said.accessed_by & device_bit(ordinal)) != 0) all.push_back(ordinal);
+    if ((shared.accessed_by & device_bit(ordinal)) != 0) all.push_back(ordinal);
   all.resize(count, CU_DEVICE_INVALID);
   std::copy(all.begin(), all.end(), out);
 }
 
-/// Whether `attribute` is one, of which `bytes` is a size.
+/// Whether `attribute` is valid, and `bytes` is one of its sizes.
 bool is_attribute(CUmem_range_attribute attribute, std::size_t bytes) {
   if (attribute < CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ||
       attribute > CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID)
@@ -162,32 +162,32 @@ bool is_attribute(CUmem_range_attribute attribute, std::size_t bytes) {
                                                          : bytes == sizeof(int);
 }
 
-void write_attribute(const Said& said, int* out, std::size_t bytes,
+void write_attribute(const SharedAdvice& shared, int* out, std::size_t bytes,
                      CUmem_range_attribute attribute) {
   switch (attribute) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
-      *out = said.read_mostly ? 1 : 0;
+      *out = shared.read_mostly ? 1 : 0;
       break;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
-      *out = number_of(said.preferred);
+      *out = number_of(shared.preferred);
       break;
     case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
-      write_accessed_by(said, out, bytes / sizeof(int));
+      write_accessed_by(shared, out, bytes / sizeof(int));
       break;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
-      *out = number_of(said.prefetched);
+      *out = number_of(shared.prefetched);
       break;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
-      *out = said.preferred.type;
+      *out = shared.preferred.type;
       break;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
-      *out = said.preferred.id;
+      *out = shared.preferred.id;
       break;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
-      *out = said.prefetched.type;
+      *out = shared.prefetched.type;
       break;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
-      *out = said.prefetched.id;
+      *out = shared.prefetched.id;
       break;
   }
 }
@@ -199,9 +199,9 @@ CUresult get_attributes(State& state, std::span<void* const> data, const std::si
     if (data[i] == nullptr || !is_attribute(attributes[i], sizes[i]))
       return CUDA_ERROR_INVALID_VALUE;
   if (!is_managed(state, pointer, count)) return CUDA_ERROR_INVALID_VALUE;
-  const Said said = said_of(state, pointer, count);
+  const SharedAdvice shared = shared_advice(state, pointer, count);
   for (std::size_t i = 0; i < data.size(); ++i)
-    write_attribute(said, static_cast<int*>(data[i]), sizes[i], attributes[i]);
+    write_attribute(shared, static_cast<int*>(data[i]), sizes[i], attributes[i]);
   return CUDA_SUCCESS;
 }
 

@@ -11,7 +11,7 @@
 namespace berth::sim {
 namespace {
 
-// As for a pool.
+// The same as for a pool.
 CUresult free_of_graph(Call& call, std::uint64_t start) {
   State& state = call.state();
   const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, start);
@@ -23,8 +23,8 @@ CUresult free_of_graph(Call& call, std::uint64_t start) {
   return CUDA_SUCCESS;
 }
 
-// Source: CUDA Driver API, cuMemFree: no synchronisation where the memory is a pool's. Work that
-// still uses it faults.
+// Source: CUDA Driver API, cuMemFree: freeing memory of a pool does not synchronize. Work that
+// still uses the memory faults.
 CUresult free_in_order(Call& call, const Range& range) {
   State& state = call.state();
   if (range.kind == RangeKind::graph_allocation) return free_of_graph(call, range.start);
@@ -37,7 +37,7 @@ CUresult free_in_order(Call& call, const Range& range) {
   return CUDA_SUCCESS;
 }
 
-/// The alignment of a texture's base, so that every row can be one.
+/// The alignment of a texture base, so that every row can be a texture.
 constexpr std::size_t kPitchAlignment = 512;
 
 CUresult allocate(Call& call, CUdeviceptr& pointer, std::size_t bytes) {
@@ -63,7 +63,7 @@ CUresult allocate_pinned(Call& call, void** pointer, std::size_t bytes, unsigned
   return CUDA_SUCCESS;
 }
 
-// Managed memory and pinned memory: work of any context may use it.
+// Work of any context may use managed and pinned memory.
 CUresult free_pages(Call& call, RangeKind kind, std::uint64_t start) BERTH_REQUIRES(mutex) {
   State& state = call.state();
   const Range* range = state.addresses.find_start(start);
@@ -115,8 +115,8 @@ CUresult berth_sim_cuMemAllocPitch(CUdeviceptr* pointer, std::size_t* pitch, std
   return result;
 }
 
-// Its pages stay in host memory, where every device reaches them: that they move is nothing that a
-// program could see.
+// The pages stay in host memory, which every device can access. A program cannot observe whether
+// they migrate.
 CUresult berth_sim_cuMemAllocManaged(CUdeviceptr* pointer, std::size_t bytes, unsigned flags) {
   Call call(Function::k_cuMemAllocManaged, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
@@ -133,7 +133,7 @@ CUresult berth_sim_cuMemAllocManaged(CUdeviceptr* pointer, std::size_t bytes, un
 CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   Call call(Function::k_cuMemFree, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (pointer == 0) return CUDA_SUCCESS;  // runtimes forward cudaFree(0), which makes a context
+  if (pointer == 0) return CUDA_SUCCESS;  // runtimes forward cudaFree(0), which creates a context
   State& state = call.state();
   const Range* range = state.addresses.find_start(pointer);
   if (range != nullptr && range->is_stream_ordered()) return free_in_order(call, *range);

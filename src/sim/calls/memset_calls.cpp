@@ -12,7 +12,7 @@
 namespace berth::sim {
 namespace {
 
-/// What a fill is called with; `columns` counts values, not bytes.
+/// The arguments of a fill; `columns` counts values, not bytes.
 struct Fill {
   CUdeviceptr destination;
   std::size_t pitch;
@@ -38,7 +38,7 @@ struct KnownFill {
   bool on_host;
 };
 
-/// Checks a fill that has bytes, for a stream of `context`.
+/// Checks a fill of at least one byte, for a stream of `context`.
 CUresult look_up(State& state, const Context& context, const Fill& fill, KnownFill& known) {
   const auto width = multiply_add(fill.columns, fill.value_bytes, 0);
   if (!width || !is_pitched(*width, fill.rows, fill.pitch)) return CUDA_ERROR_INVALID_VALUE;
@@ -66,8 +66,8 @@ CUresult fill_async(Function function, const Fill& fill, CUstream stream) {
   return call.enqueue(*found, known.work);
 }
 
-/// On the null stream. The host waits where the target is its own memory, or its context is one
-/// that always waits.
+/// Fills on the null stream. The host waits if the target is host memory, or if the context has
+/// CU_CTX_SYNC_MEMOPS.
 CUresult fill_now(Function function, const Fill& fill) {
   Call call(function, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();

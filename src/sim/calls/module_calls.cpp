@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules, of which only the names of kernels count.
+// Modules. Only their kernel names matter.
 // Source: CUDA Driver API, "Module Management", "Execution Control".
 #include <cstring>
 #include <fstream>
@@ -13,7 +13,7 @@
 namespace berth::sim {
 namespace {
 
-/// `image` is a cubin, a fat binary or PTX. The first two begin with numbers that no text has.
+/// `image` is a cubin, a fat binary or PTX. The magic numbers of the first two cannot begin a text.
 std::optional<std::string> text_of(const void* image) {
   constexpr char elf[] =
       "\x7f"
@@ -51,7 +51,7 @@ CUresult berth_sim_cuModuleLoadData(CUmodule* module, const void* image) {
   return load(Function::k_cuModuleLoadData, module, image);
 }
 
-// Options are of the compiler.
+// The options concern only the compiler.
 CUresult berth_sim_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*,
                                       void**) {
   return load(Function::k_cuModuleLoadDataEx, module, image);

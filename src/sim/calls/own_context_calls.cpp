@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts that a caller makes, beside the primary ones.
+// Contexts that a caller creates beside the primary ones.
 // Source: CUDA Driver API, "Context Management".
 #include "sim/call.hpp"
 #include "sim/check/leaks.hpp"
@@ -7,7 +7,7 @@
 namespace berth::sim {
 namespace {
 
-// Neither limits of processors nor graphics clients are simulated: the parameters are for those.
+// The parameters configure processor limits and graphics clients, which are not simulated.
 CUresult check_parameters(const CUctxCreateParams* parameters) {
   if (parameters == nullptr) return CUDA_SUCCESS;
   const bool limits_processors = parameters->execAffinityParams != nullptr;
@@ -45,7 +45,7 @@ CUresult berth_sim_cuCtxDestroy(CUcontext context) {
     const Context* found = state.contexts.find(handle);
     return found != nullptr && !found->primary;
   };
-  // Its work ends before it does; another thread may end it while this waits.
+  // The context is destroyed after its work. Another thread may destroy it during the wait.
   while (is_own() && !finish_work(state, handle)) {
   }
   if (!is_own()) return CUDA_ERROR_INVALID_CONTEXT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of rows that lie a pitch apart, between linear memory; arrays are not simulated.
+// Pitched copies between linear memory; arrays are not simulated.
 // Source: CUDA Driver API, cuMemcpy2D.
 #include <cstdint>
 #include <optional>
@@ -30,7 +30,7 @@ End destination_of(const CUDA_MEMCPY2D& copy) {
           copy.dstXInBytes,   copy.dstY,    copy.dstPitch};
 }
 
-/// What the type lets the side be, in `side`.
+/// The kind of memory that `type` accepts, in `side`.
 CUresult read_type(CUmemorytype type, Side& side) {
   switch (type) {
     case CU_MEMORYTYPE_HOST:
@@ -48,8 +48,8 @@ CUresult read_type(CUmemorytype type, Side& side) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-/// Where the rows of a side begin; nullopt where its pitch is none for them. Pitch 0 stands for
-/// none, which one row at the top needs not.
+/// The address of the first row of a side; nullopt if its pitch is invalid. Pitch 0 means unset,
+/// which is valid for one row at the top.
 std::optional<std::uint64_t> start_of(const End& end, std::size_t width, std::size_t rows) {
   const bool needs_pitch = rows != 1 || end.y != 0;
   const auto row_end = multiply_add(1, end.x, width);
@@ -61,7 +61,7 @@ std::optional<std::uint64_t> start_of(const End& end, std::size_t width, std::si
   return row ? multiply_add(1, *row, end.x) : std::nullopt;
 }
 
-/// Reads `copy`; a copy of nothing has no rows.
+/// Reads `copy`; an empty copy has no rows.
 CUresult read_copy(const CUDA_MEMCPY2D* copy, CopyWork& work, Sides& sides) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const End to = destination_of(*copy);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an address is.
+// Queries of addresses.
 // Source: CUDA Driver API, "Unified Addressing", cuMemGetAddressRange, cuMemHostGetDevicePointer.
 #include <algorithm>
 #include <cstring>
@@ -9,14 +9,14 @@
 namespace berth::sim {
 namespace {
 
-/// Writes `value` where the caller's `data` expects a T.
+/// Writes `value` to `data`, which points to a T.
 template <class T>
 CUresult write_attribute(void* data, T value) {
   *static_cast<T*>(data) = value;
   return CUDA_SUCCESS;
 }
 
-/// What holds for reserved addresses whether mapped or not.
+/// The attributes of reserved addresses, mapped or not.
 CUresult reservation_attribute(void* data, CUpointer_attribute attribute,
                                const Reservation& reservation) {
   switch (attribute) {
@@ -58,7 +58,7 @@ CUresult range_attribute(const State& state, void* data, CUpointer_attribute att
   }
 }
 
-/// Where the current context reaches `range`, which nothing but a context can say.
+/// The address of `range` in the current context; needs a context.
 CUresult device_pointer(void* data, CUdeviceptr pointer, const Context& context,
                         const Range& range) {
   const DeviceSet own = device_bit(context.device);
@@ -86,7 +86,7 @@ CUresult pointer_attribute(Call& call, void* data, CUpointer_attribute attribute
   return range_attribute(state, data, attribute, pointer, *range);
 }
 
-/// What the caller's data for `attribute` holds; 0 for one that is not simulated.
+/// The size of the data of `attribute`; 0 if it is not simulated.
 std::size_t attribute_bytes(CUpointer_attribute attribute) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -117,7 +117,7 @@ CUresult berth_sim_cuPointerGetAttribute(void* data, CUpointer_attribute attribu
   return pointer_attribute(call, data, attribute, pointer);
 }
 
-// What an address does not have is zero, and that is no error.
+// An attribute that the address does not have is zero, without an error.
 CUresult berth_sim_cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
                                           void** data, CUdeviceptr pointer) {
   const bool is_complete = count != 0 && attributes != nullptr && data != nullptr;

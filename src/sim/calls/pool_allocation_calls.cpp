@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations and frees in stream order. The address is decided at the call; the memory is there
-// for work between the two operations that the calls queue.
-// Source: CUDA Driver API, "Stream Ordered Memory Allocator".
+// Stream-ordered allocation and free. The address is chosen at the call; the memory exists for work
+// between the two operations that the calls submit. Source: CUDA Driver API, "Stream Ordered Memory
+// Allocator".
 #include <memory>
 
 #include "sim/call.hpp"
@@ -11,7 +11,7 @@
 namespace berth::sim {
 namespace {
 
-/// The graph owns what is allocated, and has it from the device of `pool` with the pool's access.
+/// Allocates in a capture: the graph owns the memory, on the device and with the access of `pool`.
 CUresult capture_allocation(State& state, CUdeviceptr& pointer, std::size_t bytes,
                             const MemoryPool& pool, Stream& stream) {
   const std::shared_ptr<GraphMemory> memory =
@@ -33,7 +33,7 @@ CUresult capture_free(State& state, CUdeviceptr pointer, Stream& stream) {
   return CUDA_SUCCESS;
 }
 
-/// Memory that the launch of a graph has left.
+/// Frees memory that the launch of a graph left allocated.
 CUresult free_of_graph(Call& call, CUdeviceptr pointer, Stream& stream) BERTH_REQUIRES(mutex) {
   State& state = call.state();
   const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, pointer);
@@ -44,7 +44,7 @@ CUresult free_of_graph(Call& call, CUdeviceptr pointer, Stream& stream) BERTH_RE
   return call.end_submission(stream);
 }
 
-/// `pool_handle` 0: the one that the stream's device allocates from.
+/// `pool_handle` 0: the current pool of the stream's device.
 CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, Handle pool_handle,
                   CUstream stream) BERTH_REQUIRES(mutex) {
   State& state = call.state();
@@ -115,8 +115,8 @@ CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     return free_of_graph(call, pointer, *found);
   if (range == nullptr || range->kind != RangeKind::pool_allocation)
     return CUDA_ERROR_INVALID_VALUE;
-  state.order.start();  // an order that was made earlier cannot concern this free
-  // The range goes before anything runs, and with it the memory, perhaps to a new owner.
+  state.order.start();  // an order that was established earlier does not concern this free
+  // The range is removed before anything runs: its memory may be allocated again at once.
   state.scheduler.hold();
   const Ticket free =
       state.scheduler.submit(*found, DepartWork{std::make_shared<const Range>(*range)});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory pools as objects: making them, their attributes, which one a device allocates from.
+// Memory pools: creation, attributes, and the current pool of a device.
 // Source: CUDA Driver API, "Stream Ordered Memory Allocator".
 #include <algorithm>
 #include <iterator>
@@ -17,9 +17,9 @@ MemoryPool* find_pool(State& state, CUmemoryPool pool) {
 
 CUresult check_pool_properties(const State& state, const CUmemPoolProps& properties, int& slot) {
   if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  // No sharing between processes: the attribute says so.
+  // Pools cannot be shared between processes, as the device attribute reports.
   if (properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  // An intent, which asks nothing of the memory; allocators state it whatever the device has.
+  // A statement of intent without requirements; allocators set it on every device.
   constexpr unsigned kUsages = CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS;
   if ((properties.usage & ~kUsages) != 0) return CUDA_ERROR_INVALID_VALUE;
   const bool clean = std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
@@ -28,7 +28,7 @@ CUresult check_pool_properties(const State& state, const CUmemPoolProps& propert
   return find_slot(state, properties.location, slot);
 }
 
-/// `*value` as a T, for attributes that a call reads or writes through a void pointer.
+/// `*value` as a T, for attributes passed by a void pointer.
 template <class T>
 T& as(void* value) {
   return *static_cast<T*>(value);
@@ -47,7 +47,7 @@ bool* switch_of(MemoryPool& pool, CUmemPool_attribute attribute) {
   }
 }
 
-/// `device` allocates from `pool` from now on.
+/// Makes `pool` the current pool of `device`.
 CUresult use_pool(State& state, Device& device, CUmemoryPool pool) {
   const MemoryPool* found = find_pool(state, pool);
   if (found == nullptr || found->device != device.facts.slot) return CUDA_ERROR_INVALID_VALUE;
@@ -55,8 +55,8 @@ CUresult use_pool(State& state, Device& device, CUmemoryPool pool) {
   return CUDA_SUCCESS;
 }
 
-/// The device at `location`, whose pools are for allocations of `type`. Neither host memory nor
-/// managed memory has pools: the attributes say so.
+/// The device at `location`, whose pools serve allocations of `type`. Host memory and managed
+/// memory have no pools, as the device attributes report.
 CUresult find_home(State& state, const CUmemLocation* location, CUmemAllocationType type,
                    Device*& device) {
   if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -79,7 +79,7 @@ CUresult find_home(State& state, const CUmemLocation* location, CUmemAllocationT
   return CUDA_SUCCESS;
 }
 
-/// A pool of the device at `location`: `which`.
+/// The pool of the device at `location` that `which` selects.
 CUresult pool_at(Function function, CUmemoryPool* pool, const CUmemLocation* location,
                  CUmemAllocationType type, Handle Device::*which) {
   Call call(function, Needs::driver);
@@ -199,7 +199,7 @@ CUresult berth_sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* 
   for (std::size_t i = 0; i < count; ++i) {
     const CUresult accepted = check_access(state, descriptions[i], found->device);
     if (accepted != CUDA_SUCCESS) return accepted;
-    // A device always reaches its own pools.
+    // A device can always access its own pools.
     const int slot = state.visible[static_cast<std::size_t>(descriptions[i].location.id)];
     if (slot == found->device && descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_VALUE;

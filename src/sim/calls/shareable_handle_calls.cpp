@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory between processes, as file descriptors, and what a handle or an address says
-// about it. Source: CUDA Driver API, "Virtual Memory Management".
+// Physical memory shared between processes by file descriptors, and the properties of handles and
+// addresses. Source: CUDA Driver API, "Virtual Memory Management".
 #include <cstdint>
 #include <limits>
 

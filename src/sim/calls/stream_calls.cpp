@@ -10,7 +10,7 @@ namespace berth::sim {
 
 namespace {
 
-// No exception leaves a driver.
+// A driver function throws no exception.
 CUresult create(Call& call, CUstream* stream, unsigned flags, int priority) try {
   if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -99,7 +99,7 @@ CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fl
   }
   Scheduler& scheduler = call.state().scheduler;
   call.state().order.order_after(found->order, waited_for->clock);
-  // On the legacy stream even a wait for nothing orders the streams around it.
+  // On the legacy stream, even a wait without dependencies orders the blocking streams.
   if (scheduler.done(waited_for->record) && found->kind != StreamKind::legacy) return CUDA_SUCCESS;
   scheduler.submit(*found, WaitWork{}, waited_for->record);
   return CUDA_SUCCESS;

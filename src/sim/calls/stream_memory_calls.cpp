@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits for values of memory, and writes of them, in stream order.
+// Stream-ordered waits for values in memory, and writes of values.
 // Source: CUDA Driver API, "Stream Memory Operations".
 #include <span>
 #include <utility>
@@ -32,7 +32,7 @@ CUresult batch(Call& call, CUstream stream, unsigned count, const CUstreamBatchM
     return CUDA_SUCCESS;
   }
   for (Work& work : works) {
-    // Each may wait for room.
+    // Each may wait for room in the stream's queue.
     found = call.state().streams.find(handle);
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult refusal = call.enqueue(*found, std::move(work));
@@ -41,7 +41,7 @@ CUresult batch(Call& call, CUstream stream, unsigned count, const CUstreamBatchM
   return CUDA_SUCCESS;
 }
 
-/// A batch of one. The parameters of waits and of writes are laid out alike.
+/// A batch of one operation. Wait and write parameters have the same layout.
 CUresult call_one(Function function, CUstreamBatchMemOpType operation, CUstream stream,
                   CUdeviceptr address, std::uint64_t value, unsigned flags) {
   Call call(function, Needs::context);

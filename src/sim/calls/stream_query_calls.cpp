@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream is.
+// Queries of streams.
 // Source: CUDA Driver API, "Stream Management".
 #include "sim/call.hpp"
 
 namespace berth::sim {
 namespace {
 
-/// Whether what `stream` means depends on the thread that asks.
+/// Whether `stream` names a stream of the calling thread.
 bool is_default(CUstream stream) {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-/// Writes what `read` says of the stream.
+/// Writes the result of `read` for the stream.
 template <class T, class Read>
 CUresult query_stream(Function function, CUstream stream, Needs needs, T* out, Read&& read) {
   Call call(function, needs);
@@ -45,7 +45,7 @@ CUresult berth_sim_cuStreamGetDevice(CUstream stream, CUdevice* device) {
                       });
 }
 
-// Two more, for which a stream that was made by a call says enough: they need no current context.
+// The next two queries need no current context if a call created the stream.
 
 CUresult berth_sim_cuStreamGetId(CUstream stream, unsigned long long* id) {
   const Needs needs = is_default(stream) ? Needs::context : Needs::driver;

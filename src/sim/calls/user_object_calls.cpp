@@ -12,7 +12,7 @@ bool is_count(unsigned count) {
   return count != 0 && count <= unsigned{INT_MAX};
 }
 
-/// What `use` says of the object and the graph; a value that is neither is refused.
+/// Calls `use` with the object and the graph; invalid handles are refused.
 template <class Use>
 CUresult with_graph(Function function, CUgraph graph, CUuserObject object, unsigned count,
                     const Use& use) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory, addresses, and what maps one to the other. None of these needs a context, and
-// none waits for work: work that still uses what is unmapped faults when it runs. Source: CUDA
-// Driver API, "Virtual Memory Management".
+// Physical memory, addresses, and mappings. None of these calls needs a context or waits for work:
+// work that still uses unmapped memory faults when it runs. Source: CUDA Driver API, "Virtual
+// Memory Management".
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -21,13 +21,14 @@ constexpr std::uint64_t kReservationPage = 4_KiB;
 CUresult check_properties(const State& state, const CUmemAllocationProp* properties) {
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  // cuMemCreate wants a place that does not depend on the calling thread.
+  // cuMemCreate needs a location that does not depend on the calling thread.
   if (properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
     return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!state.is_ordinal(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-  // Of handles for other processes only descriptors, neither compression, nor sparse arrays: their
-  // attributes say so. Memory for hardware decompression is memory like any other.
+  // Handles for other processes can only be descriptors; compression and sparse arrays are not
+  // supported. The device attributes report this. Memory for hardware decompression is ordinary
+  // memory.
   constexpr unsigned kUsages = CU_MEM_CREATE_USAGE_TILE_POOL | CU_MEM_CREATE_USAGE_HW_DECOMPRESS;
   if ((properties->allocFlags.usage & ~kUsages) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
@@ -46,7 +47,7 @@ Reservation* reservation_of(State& state, std::uint64_t start, std::uint64_t byt
   return bytes <= reservation->bytes - (start - reservation->start) ? reservation : nullptr;
 }
 
-/// The mappings that tile [start, start + bytes) inside one reservation; empty where none do.
+/// The mappings that tile [start, start + bytes) inside one reservation; empty if there are none.
 std::vector<Range*> whole_mappings(State& state, std::uint64_t start, std::uint64_t bytes) {
   if (bytes == 0 || reservation_of(state, start, bytes) == nullptr) return {};
   return state.addresses.tiles(start, bytes);

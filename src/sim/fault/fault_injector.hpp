@@ -13,10 +13,10 @@ class FaultInjector {
  public:
   FaultInjector(const FaultPlan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {}
 
-  /// What happens to the call number `nth` of `function`, which is number `nth_of_all` of all.
+  /// The fault of call `nth` of `function`, which is call `nth_of_all` of all functions.
   std::optional<Fault> at_call(Function function, std::uint64_t nth, std::uint64_t nth_of_all);
 
-  /// Whether anything has happened to any call.
+  /// Whether any call had a fault.
   [[nodiscard]] bool has_fired() const { return has_fired_; }
 
  private:

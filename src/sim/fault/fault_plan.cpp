@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kErrorPrefix = "CUDA_ERROR_";
 
-/// Thrown with what is accepted; parse() adds which rule it was.
+/// Thrown with the accepted values; parse() adds the rule.
 struct RejectedRule {
   std::string_view accepted;
 };
@@ -37,7 +37,7 @@ std::optional<Function> parse_function(std::string_view name) {
   throw RejectedRule{"the name of a simulated function such as cuMemCreate, or * for any"};
 }
 
-/// Fills in to which calls `rule` applies.
+/// Reads which calls `rule` applies to.
 void parse_when(std::string_view text, FaultRule& rule) {
   const auto mark = text.find_first_of("@%");
   rule.function = parse_function(text.substr(0, mark));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which calls go wrong, and how: rules separated by ";", the first that applies decides.
+// Planned faults of calls: rules separated by ";", of which the first that applies is used.
 //
 //   rule      when=what
 //   when      FUNCTION          every call of it; * is any function
@@ -32,8 +32,8 @@ namespace berth::sim {
 struct Fault {
   enum class Kind { refused, slow, less_memory, lost };
   Kind kind = Kind::refused;
-  CUresult code = CUDA_SUCCESS;  ///< of a refused call
-  std::uint64_t amount = 0;      ///< ns, bytes, or the device
+  CUresult code = CUDA_SUCCESS;  ///< of a failing call
+  std::uint64_t amount = 0;      ///< ns, bytes, or the slot of the device
 };
 
 struct FaultRule {
@@ -47,9 +47,9 @@ struct FaultRule {
 class FaultPlan {
  public:
   /// Empty text is a plan without faults.
-  /// Errors  InvalidArgument that names the rule, and what is accepted.
+  /// Errors InvalidArgument that names the rule and the accepted values.
   static FaultPlan parse(std::string_view text);
-  /// What parse() was given.
+  /// The text that parse() read.
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] const std::vector<FaultRule>& rules() const { return rules_; }
 

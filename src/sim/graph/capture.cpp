@@ -11,7 +11,7 @@
 namespace berth::sim {
 namespace {
 
-/// Whether every node of the capture precedes what its origin would do next.
+/// Whether every node of the capture precedes the next operation of its origin.
 bool is_joined(State& state, const Capture& capture) {
   const Stream& origin = *state.streams.find(capture.origin);
   const std::unordered_set<Handle> reached = ancestors(state, origin.captured.nodes);
@@ -24,7 +24,7 @@ bool is_joined(State& state, const Capture& capture) {
   return joined;
 }
 
-/// Takes every stream out of the capture, which is over.
+/// Removes every stream from the capture, which has ended.
 void dissolve(State& state, Handle capture) {
   state.streams.for_each([&](Stream& stream) {
     if (stream.captured.capture == capture) stream.captured = {};

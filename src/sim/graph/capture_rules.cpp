@@ -6,7 +6,7 @@
 namespace berth::sim {
 namespace {
 
-/// Invalidates the capture of `point`, where there is one, and gives `reason`.
+/// Invalidates the capture of `point`, if there is one, and returns `reason`.
 CUresult invalidate(State& state, const CapturePoint& point, CUresult reason) {
   Capture* capture = find_capture(state, point);
   if (capture != nullptr) capture->invalidated = true;
@@ -17,7 +17,7 @@ bool is_blocking(const Stream& stream) {
   return stream.kind == StreamKind::blocking || stream.kind == StreamKind::per_thread;
 }
 
-/// Visits the points of the streams that are being captured in `context`.
+/// Visits the capture points of the capturing streams of `context`.
 template <class Visit>
 void for_each_captured(State& state, Handle context, Visit&& visit) {
   if (state.captures.size() == 0) return;
@@ -26,7 +26,7 @@ void for_each_captured(State& state, Handle context, Visit&& visit) {
   });
 }
 
-/// As refuse_legacy(), and invalidates.
+/// The same as refuse_legacy(), but invalidates.
 CUresult refuse_legacy_use(State& state, const Stream& stream) {
   const CUresult refusal = refuse_legacy(state, stream);
   if (refusal == CUDA_SUCCESS) return refusal;

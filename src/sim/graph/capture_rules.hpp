@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may not be done while streams are being captured. Each function gives what the call must
-// return, CUDA_SUCCESS where it may go on; where it refuses, it has invalidated the captures that
-// the call would have disturbed, unless it says otherwise. Guarded by sim::mutex. Source: CUDA
-// Programming Guide, "Prohibited and Unhandled Operations", "Invalidation"; CUDA Driver API,
-// cuThreadExchangeStreamCaptureMode.
+// The calls that are forbidden while streams capture. Each function returns the result of the call,
+// CUDA_SUCCESS if it may continue; if it refuses, it has invalidated the affected captures unless
+// documented otherwise. Guarded by sim::mutex. Source: CUDA Programming Guide, "Prohibited and
+// Unhandled Operations", "Invalidation"; CUDA Driver API, cuThreadExchangeStreamCaptureMode.
 #pragma once
 
 #include <cuda.h>
@@ -13,28 +12,28 @@
 
 namespace berth::sim {
 
-/// New work on `stream`. A capture that was invalid before stays so.
+/// New work on `stream`. A capture that was already invalid stays invalid.
 CUresult refuse_use(State& state, const Stream& stream);
-/// The legacy stream while a blocking stream of its context is being captured: whatever is done
-/// with it would depend on captured work. Invalidates nothing.
+/// The legacy stream while a blocking stream of its context captures: any use of it would depend on
+/// captured work. Invalidates nothing.
 CUresult refuse_legacy(State& state, const Stream& stream);
 
-/// Asking or waiting whether work is done: that of a stream, before an event, of a context.
+/// Queries of, and waits for, the work of a stream, before an event, or of a context.
 CUresult refuse_observation(State& state, const Stream& stream);
 CUresult refuse_observation(State& state, const Event& event);
 CUresult refuse_observation(State& state, const Context& context);
 
-/// A call that may change what a capture would have recorded, such as cuMemAlloc, as far as the
-/// calling thread's mode and the modes of the captures have it.
+/// A call that may change what a capture would have recorded, such as cuMemAlloc, depending on the
+/// modes of the calling thread and of the captures.
 CUresult refuse_unsafe(State& state);
 
-/// Work on `stream` that no graph can hold, and that breaks a capture of it, such as a callback.
+/// Work on `stream` that a graph cannot contain, such as a callback; invalidates a capture of it.
 CUresult refuse_unrecordable(State& state, const Stream& stream);
 
-/// cuStreamWaitEvent of what `event` was last recorded behind.
+/// cuStreamWaitEvent of the latest record of `event`.
 CUresult refuse_wait(State& state, const Stream& stream, const Event& event);
 
-/// Ending the capture of `stream` in the calling thread.
+/// The end of the capture of `stream` in the calling thread.
 CUresult refuse_end(State& state, const Stream& stream);
 
 }  // namespace berth::sim

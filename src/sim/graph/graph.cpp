@@ -47,8 +47,8 @@ CUgraphNodeType type_of(const WaitWork&) {
   return CU_GRAPH_NODE_TYPE_EMPTY;
 }
 
-/// The chain that a node can go on with: one whose tail it depends on, in the same context. Only
-/// then does the chain add no order that the graph does not have.
+/// The chain that a node can continue: its tail is a dependency of the node, in the same context.
+/// So the chain adds no order that the graph does not have.
 std::size_t choose_chain(GraphExec& exec, const std::vector<std::size_t>& dependencies,
                          Handle context) {
   for (const std::size_t dependency : dependencies) {
@@ -61,7 +61,7 @@ std::size_t choose_chain(GraphExec& exec, const std::vector<std::size_t>& depend
   return exec.chains.size() - 1;
 }
 
-/// Whether `nodes` are nodes of `graph`, each once.
+/// Whether `nodes` are nodes of `graph`, without duplicates.
 bool are_nodes_of(State& state, const Graph& graph, std::vector<CUgraphNode> nodes) {
   std::sort(nodes.begin(), nodes.end());
   if (std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end()) return false;
@@ -71,25 +71,25 @@ bool are_nodes_of(State& state, const Graph& graph, std::vector<CUgraphNode> nod
   });
 }
 
-/// `node` runs `child`, and owns it.
+/// Makes `node` run `child`, and own it.
 void adopt(GraphNode& node, Graph& child) {
   node.child = child.handle;
   child.parent_node = node.handle;
 }
 
-/// Deals the nodes of a graph out to chains, those of child graphs in place of their parents.
+/// Distributes the nodes of a graph to chains. The nodes of a child graph replace their parent.
 class Instantiation {
  public:
   Instantiation(State& state, GraphExec& exec) : state_(state), exec_(exec) {}
 
-  /// Adds `graph`, all of it behind `before`. The nodes that nothing in it depends on; `before` if
-  /// it is empty.
+  /// Adds all of `graph` after `before`. Returns the nodes without successors; `before` if it is
+  /// empty.
   std::vector<std::size_t> add(const Graph& graph, const std::vector<std::size_t>& before);
 
  private:
-  /// Which stands for `node`, behind `dependencies`.
+  /// The node that represents `node`, after `dependencies`.
   std::size_t add(const GraphNode& node, std::vector<std::size_t> dependencies);
-  /// The same for one piece of its work.
+  /// The same for one of its operations.
   std::size_t add(const GraphNode& node, const Work& work, std::vector<std::size_t> dependencies);
 
   State& state_;
@@ -100,7 +100,7 @@ std::vector<std::size_t> Instantiation::add(const Graph& graph,
                                             const std::vector<std::size_t>& before) {
   for (const auto& [object, count] : graph.held) exec_.held[object] += count;
   std::unordered_map<CUgraphNode, std::size_t> places;
-  std::unordered_set<CUgraphNode> inner;  // those on which others depend
+  std::unordered_set<CUgraphNode> inner;  // nodes with successors
   for (const CUgraphNode handle : graph.nodes) {
     const GraphNode& node = *state_.graph_nodes.find(reinterpret_cast<Handle>(handle));
     std::vector<std::size_t> dependencies =
@@ -153,7 +153,7 @@ CUgraphNodeType GraphNode::type() const {
 std::optional<std::vector<CUgraphNode>> read_dependencies(State& state, const Graph& graph,
                                                           const CUgraphNode* dependencies,
                                                           std::size_t count) {
-  // More than there are nodes must contain one twice, and need not be read.
+  // A longer list contains a duplicate, and need not be read.
   if (count > graph.nodes.size() || (count != 0 && dependencies == nullptr)) return std::nullopt;
   std::vector<CUgraphNode> nodes(dependencies, dependencies + count);
   if (!are_nodes_of(state, graph, nodes)) return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs: work, and the order between pieces of it. A graph can grow; its executable form is a copy
-// that cannot, dealt out to chains, which are streams while it runs. What must hold: a node comes
-// after the nodes that it depends on, in its graph and in the executable form, so there is no
-// cycle. Guarded by sim::mutex.
+// Graphs: work and its order. A graph can grow; its executable form is an immutable copy whose
+// nodes are distributed to chains, which are streams while it runs. Invariant: a node follows its
+// dependencies in its graph and in the executable form, so there is no cycle. Guarded by
+// sim::mutex.
 #pragma once
 
 #include <cuda.h>
@@ -28,13 +28,13 @@ namespace berth::sim {
 struct State;
 struct Stream;
 
-/// Host memory that a node uses and that was freed since.
+/// Host memory that a node uses and that was freed after the node was created.
 struct FreedMemory {
-  CallSite call;  ///< that freed it
-  Use use;        ///< the node's: addresses and kind
+  CallSite call;  ///< the call that freed it
+  Use use;        ///< addresses and kind of the node's use
 };
 
-/// The operations of a node, as they were given.
+/// The operations of a node as the caller passed them.
 struct ValueBatch {
   Handle context;
   std::vector<CUstreamBatchMemOpParams> operations;
@@ -53,21 +53,21 @@ struct GraphNode {
 
   Handle handle;
   Handle graph;
-  Handle context;                  ///< in which it runs; 0: in that of the launch
-  Work work;                       ///< WaitWork where it does nothing itself
-  std::vector<Work> further = {};  ///< what it does after that, one after the other
-  Handle awaits = 0;  ///< an event: waits for what that was recorded behind at the launch
-  /// That the node allocates, where its work is ArriveWork, or frees; its work names no range.
+  Handle context;                  ///< in which it runs; 0: the context of the launch
+  Work work;                       ///< WaitWork if it does nothing itself
+  std::vector<Work> further = {};  ///< its other operations, in order
+  Handle awaits = 0;               ///< an event: the node waits for its latest record at launch
+  /// The memory that the node allocates (ArriveWork) or frees; its work names no range.
   std::shared_ptr<GraphMemory> memory = nullptr;
-  std::shared_ptr<ValueBatch> batch = nullptr;  ///< of a node of waits for values and writes
-  std::vector<CUgraphNode> dependencies;        ///< each once
+  std::shared_ptr<ValueBatch> batch = nullptr;  ///< of a node of value waits and writes
+  std::vector<CUgraphNode> dependencies;        ///< without duplicates
   std::optional<FreedMemory> freed;
-  Handle child = 0;        ///< the graph that the node runs, and owns; 0 where it runs none
-  Handle cloned_from = 0;  ///< the node of which this one was made
+  Handle child = 0;        ///< the graph that the node runs and owns; 0: none
+  Handle cloned_from = 0;  ///< the original of this copy
 };
 
-/// Graphs and executable graphs that exist: where there are none, what an allocator reuses need not
-/// be looked at. Read without the lock.
+/// The number of existing graphs and executable graphs: at 0, allocators skip the check of reused
+/// memory. Read without the lock.
 inline constinit std::atomic<std::size_t> graphs_existing = 0;
 
 struct Counted {
@@ -82,30 +82,30 @@ struct Graph {
 
   Counted counted;
   Handle handle;
-  Handle capture = 0;      ///< that records into it, and owns it until then
-  Handle parent_node = 0;  ///< that runs it as a child graph, and owns it
-  Handle exec = 0;         ///< made last from it: there may be one at a time where it owns memory
+  Handle capture = 0;      ///< the capture that records and owns it
+  Handle parent_node = 0;  ///< the node that runs and owns it as a child graph
+  Handle exec = 0;         ///< the latest made from it; the only one if it owns memory
   std::vector<CUgraphNode> nodes;
   HeldObjects held;
 };
 
-/// What cuGraphInstantiate makes.
+/// An instantiated graph.
 struct GraphExec {
   struct Node {
-    Handle origin;  ///< the graph's node, of which there may be several here, in a row
+    Handle origin;  ///< the graph's node, which may have several nodes here, in a row
     Work work;
     Handle awaits;
-    std::vector<std::size_t> dependencies;  ///< in `nodes`
+    std::vector<std::size_t> dependencies;  ///< indices in `nodes`
     std::size_t chain;
-    bool is_last;                         ///< nothing depends on it
-    std::shared_ptr<GraphMemory> memory;  ///< as the node's, like the next
+    bool is_last;                         ///< no node depends on it
+    std::shared_ptr<GraphMemory> memory;  ///< that of the origin, as are the next two
     std::shared_ptr<const ValueBatch> batch;
     std::optional<FreedMemory> freed;
   };
-  /// Nodes one after the other, each depending on the one before, all in one context.
+  /// Consecutive nodes of one context, each depending on the one before.
   struct Chain {
     Handle context;
-    std::size_t tail;  ///< its last node
+    std::size_t tail;  ///< the last node
   };
 
   GraphExec(Handle handle_, std::uint64_t flags_) : handle(handle_), flags(flags_) {}
@@ -116,31 +116,31 @@ struct GraphExec {
 
   Counted counted;
   Handle handle;
-  std::uint64_t flags;  ///< of cuGraphInstantiate
+  std::uint64_t flags;  ///< flags of cuGraphInstantiate
   std::vector<Node> nodes;
   std::vector<Chain> chains;
   Submitted last_launch;
-  HeldObjects held;  ///< as the graph, from which it was made, held them then
+  HeldObjects held;  ///< the objects that the graph held at instantiation
 };
 
 using Graphs = HandleTable<Graph, HandleKind::graph>;
 using GraphNodes = HandleTable<GraphNode, HandleKind::graph_node>;
 using GraphExecs = HandleTable<GraphExec, HandleKind::graph_exec>;
 
-/// The nodes that a call names as dependencies of a new node of `graph`; nullopt where they are not
-/// nodes of it, each once.
+/// The dependencies that a call passed for a new node of `graph`; nullopt if they are not distinct
+/// nodes of it.
 std::optional<std::vector<CUgraphNode>> read_dependencies(State& state, const Graph& graph,
                                                           const CUgraphNode* dependencies,
                                                           std::size_t count);
 
-/// `node` does `works`, which `operations` in `context` mean.
+/// Sets the operations of `node` in `context`, and the `works` that they were converted to.
 void set_batch(GraphNode& node, Handle context,
                std::span<const CUstreamBatchMemOpParams> operations, std::vector<Work> works);
 
-/// `dependencies` are nodes of `graph`, each once.
+/// `dependencies` are distinct nodes of `graph`.
 GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
                     std::vector<CUgraphNode> dependencies);
-/// Clones stop at so many nodes of all graphs: a graph that a clone of itself is added to doubles.
+/// The limit of clones, in nodes of all graphs: adding a clone of a graph to itself doubles it.
 constexpr std::size_t kGraphNodesMax = std::size_t{1} << 18;
 /// Whether a copy of `graph` with its child graphs exceeds kGraphNodesMax.
 bool is_too_large_to_clone(State& state, const Graph& graph);
@@ -149,21 +149,20 @@ Graph& clone(State& state, const Graph& graph);
 /// Adds a node that runs a clone of `child`, which may be `graph` itself.
 GraphNode& add_child_node(State& state, Graph& graph, const Graph& child,
                           std::vector<CUgraphNode> dependencies);
-/// With its nodes, child graphs, and what they hold. What is instantiated from it stays.
+/// Also destroys its nodes, child graphs, and references. Executable graphs stay.
 void destroy_graph(State& state, Handle graph) BERTH_REQUIRES(mutex);
-/// `nodes`, and all that they depend on.
+/// `nodes` and all their direct and indirect dependencies.
 std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes);
 
-/// With CUDA_GRAPH_INSTANTIATE_FLAG_*.
+/// `flags`: CUDA_GRAPH_INSTANTIATE_FLAG_*.
 GraphExec& instantiate(State& state, Graph& graph, std::uint64_t flags);
-/// What it holds it keeps while a launch of it runs.
+/// A running launch keeps the objects that `exec` holds.
 void destroy_exec(State& state, Handle exec) BERTH_REQUIRES(mutex);
 
-/// Runs `exec` behind the work of `stream` and behind its own earlier launch; what follows on
-/// `stream` waits for all of it. CUDA_ERROR_INVALID_VALUE, and nothing runs, where a context or an
-/// event that it uses is gone, or memory of graphs would be allocated or freed twice; memory that
-/// is gone faults when it runs. May let go of the lock. Host memory that was freed is also a
-/// finding.
+/// Runs `exec` after the work of `stream` and after its own previous launch; later work of `stream`
+/// waits for all of it. Returns CUDA_ERROR_INVALID_VALUE, and runs nothing, if a context or an
+/// event was destroyed, or if graph memory would be allocated or freed twice. Work on freed memory
+/// faults when it runs; freed host memory is also a finding. May release the lock.
 CUresult launch(State& state, GraphExec& exec, Stream& stream) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

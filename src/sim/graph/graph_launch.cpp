@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an executable graph runs: each chain is a stream that no call sees, and the scheduler does
-// the rest, in any order that the edges allow. The launching stream has two operations for it: a
-// fork, for which the chains wait, and a join, which waits for them.
+// The execution of an executable graph: each chain is a hidden stream, and the scheduler runs them
+// in any order that the edges allow. The launching stream has two operations: a fork, which the
+// chains wait for, and a join, which waits for them.
 #include "sim/graph/graph.hpp"
 #include "sim/state.hpp"
 #include "sim/work/hidden_stream.hpp"
@@ -9,7 +9,7 @@
 namespace berth::sim {
 namespace {
 
-/// Whether all that `exec` refers to is still there.
+/// Whether all objects that `exec` refers to still exist.
 bool is_whole(State& state, const GraphExec& exec) {
   for (const GraphExec::Chain& chain : exec.chains)
     if (chain.context != 0 && state.contexts.find(chain.context) == nullptr) return false;
@@ -21,7 +21,7 @@ bool is_whole(State& state, const GraphExec& exec) {
   return true;
 }
 
-/// What is wrong with the contexts in which `exec` runs.
+/// The first fault of the contexts of `exec`.
 CUresult fault_of(State& state, const GraphExec& exec) {
   for (const GraphExec::Chain& chain : exec.chains) {
     const Context* context = state.contexts.find(chain.context);
@@ -44,7 +44,7 @@ std::vector<Stream*> make_chains(State& state, const GraphExec& exec, const Stre
 Submitted submit_memory_node(State& state, const GraphExec::Node& node, Stream& stream,
                              std::vector<Submitted> after, Handle context) BERTH_REQUIRES(mutex) {
   if (std::holds_alternative<ArriveWork>(node.work)) {
-    after.push_back(node.memory->freed);  // the pages are there again behind the last free
+    after.push_back(node.memory->freed);  // the pages are mapped after the last free
     return submit_behind(state, stream, begin_allocation(state, node.memory, context), after);
   }
   const Submitted freed = submit_behind(state, stream, end_allocation(state, node.memory), after);
@@ -66,7 +66,7 @@ Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
   return submitted;
 }
 
-/// Those that nothing else in the graph waits for.
+/// The nodes without successors.
 std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const Stream& launcher,
                                     const Submitted& fork) BERTH_REQUIRES(mutex) {
   const std::vector<Stream*> chains = make_chains(state, exec, launcher);
