@@ -10,7 +10,7 @@
 namespace berth::cudart {
 namespace {
 
-/// The process that initialised the driver; null before. Never destroyed.
+/// The process that initialized the driver; null before. Never destroyed.
 std::atomic<const ForkOrigin*> initialized = nullptr;
 
 cudaError_t initialize(const LoadedDriver& driver) {
@@ -31,8 +31,8 @@ cudaError_t initialize(const LoadedDriver& driver) {
 
 }  // namespace
 
-// A child of fork() is refused before a lock is taken that another thread of the parent may have
-// held.
+// A forked child is refused before any lock is acquired, because another thread of the parent may
+// have held it.
 const Driver* prepare(Needs needs, cudaError_t& error) {
   const ForkOrigin* origin = initialized.load(std::memory_order_acquire);
   if (origin != nullptr && !origin->is_here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every function of the runtime does around its own part: finds the driver, initialises it,
-// makes a context current, notes the error for cudaGetLastError().
+// The common part of every runtime function: loads and initializes the driver, makes a context
+// current, and records the error for cudaGetLastError().
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,11 +14,11 @@
 namespace berth::cudart {
 
 enum class Needs {
-  driver,   ///< an initialised driver
+  driver,   ///< an initialized driver
   context,  ///< also a current context
 };
 
-/// The codes of the driver are those of the runtime, by design of both.
+/// Driver and runtime share their error codes.
 inline cudaError_t to_error(CUresult result) {
   return static_cast<cudaError_t>(result);
 }
@@ -26,10 +26,10 @@ inline cudaError_t to_error(cudaError_t error) {
   return error;
 }
 
-/// The driver, as the calling thread's call needs it; null with an error if it cannot be had.
+/// The driver as the call needs it; null with an error if it is unavailable.
 const Driver* prepare(Needs needs, cudaError_t& error);
 
-/// A whole call: `body` gets the driver, and returns a CUresult or a cudaError_t.
+/// Implements a call: `body` gets the driver, and returns a CUresult or a cudaError_t.
 template <class Body>
 cudaError_t call(Needs needs, Body&& body) noexcept {
   cudaError_t error = cudaSuccess;
@@ -43,15 +43,15 @@ cudaError_t call(Needs needs, Body&& body) noexcept {
   return this_thread().note(error);
 }
 
-/// The same for a function that passes its arguments on to one driver function.
+/// The same for a function that forwards its arguments to one driver function.
 template <class... Parameters, class... Arguments>
 cudaError_t forward(Needs needs, CUresult (*Driver::*function)(Parameters...),
                     Arguments... arguments) noexcept {
   return call(needs, [&](const Driver& driver) { return (driver.*function)(arguments...); });
 }
 
-/// The driver's name of what a handle or structure of the runtime is: the two are one type, or have
-/// one layout.
+/// Converts a handle or structure of the runtime to that of the driver, which is the same type or
+/// has the same layout.
 template <class To, class From>
 To same(From* pointer) {
   return reinterpret_cast<To>(pointer);

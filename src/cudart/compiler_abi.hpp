@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc's host code calls beside the public functions, as the toolkit's headers
-// crt/host_runtime.h and crt/device_functions.h declare it for nvcc alone. At global scope, where
-// NVIDIA's names are.
+// The functions that nvcc's host code calls beside the public ones, declared only for nvcc in
+// crt/host_runtime.h and crt/device_functions.h of the toolkit. At global scope, as NVIDIA's names
+// are.
 #pragma once
 
 #include <cstddef>

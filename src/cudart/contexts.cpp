@@ -11,10 +11,10 @@
 namespace berth::cudart {
 namespace {
 
-/// As many devices as a process can see.
+/// The maximum number of visible devices.
 constexpr std::size_t kDevicesMax = 256;
 
-/// What the runtime has retained; null where it has not, and after a reset. Read without the lock.
+/// The retained contexts; null before the first use and after a reset. Read without the lock.
 std::array<std::atomic<CUcontext>, kDevicesMax> primaries = {};
 Mutex retaining;
 
@@ -22,7 +22,7 @@ std::atomic<CUcontext>& primary_of(int device) {
   return primaries[static_cast<std::size_t>(device)];
 }
 
-/// Whether `context` is one that the runtime made current for this thread, and that a reset ended.
+/// Whether the runtime made `context` current for this thread, and a reset has destroyed it.
 bool has_ended(const Thread& thread, CUcontext context) {
   return context == thread.context &&
          primary_of(thread.device).load(std::memory_order_acquire) != context;

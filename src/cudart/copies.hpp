@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and fills as the driver takes them: which function for which kind, and volumes as rows.
+// Copies and fills by driver functions: the function for each kind, and volumes as rows.
 // Source: CUDA Runtime API, "Memory Management", "API synchronization behavior".
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace berth::cudart {
 
-/// When the call returns.
+/// When a call returns.
 enum class Mode {
-  synchronous,   ///< on the null stream, when the driver's synchronous functions do
+  synchronous,   ///< on the null stream, with the driver's synchronous functions
   asynchronous,  ///< on `Order::stream`
 };
 

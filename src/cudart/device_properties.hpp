@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device attribute is which member of cudaDeviceProp.
+// The device attribute of each member of cudaDeviceProp.
 // Source: CUDA Runtime API, cudaGetDeviceProperties.
 //
 //   X(member, attribute)   attribute without CU_DEVICE_ATTRIBUTE_

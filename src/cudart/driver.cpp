@@ -26,7 +26,7 @@ constexpr std::array<const char*, kFunctions> kNames = {
 #undef BERTH_CUDART_NAME
 };
 
-/// Stands in for a function that the driver lacks.
+/// Replaces a function that the driver lacks.
 template <std::size_t index, class Function>
 struct Missing;
 
@@ -40,8 +40,8 @@ struct Missing<index, CUresult(Arguments...)> {
   }
 };
 
-/// The version that brought the forms for the per-thread default stream. No function of the list
-/// has changed between its own version and this one, where that is older.
+/// The version that introduced the forms for the per-thread default stream. No listed function has
+/// changed between its own version and this one, if its own is older.
 constexpr int kPerThreadFormsSince = 7000;
 
 template <class Function>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA driver below the runtime: libcuda.so.1, as the loader finds it, by its public functions
-// alone. A function that the driver lacks returns CUDA_ERROR_NOT_SUPPORTED, and is named once on
-// standard error.
+// The CUDA driver below the runtime: libcuda.so.1 as found by the loader, only by its public
+// functions. A function that the driver lacks returns CUDA_ERROR_NOT_SUPPORTED, and prints its name
+// once on standard error.
 #pragma once
 
 #include <cuda.h>
@@ -170,18 +170,18 @@ struct Driver {
 #undef BERTH_CUDART_MEMBER
 };
 
-/// The driver in its two forms. Never unloaded.
+/// The driver functions in both forms. Never unloaded.
 struct LoadedDriver {
   int version = 0;
   decltype(::cuGetProcAddress)* get_proc_address = nullptr;
   Driver legacy;      ///< the null stream is the legacy default stream
-  Driver per_thread;  ///< it is the calling thread's default stream
-  /// What only the simulated driver has; null elsewhere.
+  Driver per_thread;  ///< the null stream is the calling thread's default stream
+  /// Functions of the simulated driver only; null with other drivers.
   sim_abi::ConfigurationError* configuration_error = nullptr;
   sim_abi::KernelByName* kernel_by_name = nullptr;
 };
 
-/// Null if there is no libcuda.so.1, or one that is older than CUDA 12.
+/// Null if there is no libcuda.so.1, or if it is older than CUDA 12.
 /// Threads  any
 const LoadedDriver* loaded_driver();
 

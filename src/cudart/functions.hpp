@@ -239,11 +239,12 @@
 
 namespace berth::cudart {
 
-// What is deprecated is exported all the same.
+// Deprecated functions are exported, too.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 extern "C" {
-// A definition with any other parameters conflicts with these, so that the ABI is the header's.
+// A definition with other parameters conflicts with these declarations, so the ABI is that of the
+// header.
 #define BERTH_CUDART_DECLARE(symbol, in12, null_stream) decltype(::symbol) berth_cudart_##symbol;
 BERTH_CUDART_FUNCTIONS(BERTH_CUDART_DECLARE)
 #undef BERTH_CUDART_DECLARE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stand-ins for what is not implemented: each fails, and is named once on standard error. They read
-// no arguments, so that one type serves for all.
+// Functions that are not implemented: each fails, and prints its name once on standard error. They
+// read no arguments, so one type serves for all.
 #include "cudart/missing_functions.hpp"
 
 #include <atomic>

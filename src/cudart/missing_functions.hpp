@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The third list of functions.hpp: exported, not implemented. A program that links them starts; one
-// that calls them gets cudaErrorNotSupported.
+// The third list of functions.hpp: exported, but not implemented. Programs that link them start; a
+// call returns cudaErrorNotSupported.
 #pragma once
 
 // clang-format off

@@ -93,7 +93,7 @@ CUresult Modules::allocate_managed(const Driver& driver, const Module& module) {
   return CUDA_SUCCESS;
 }
 
-// Managed memory belongs to no device: the first allocation serves all of them, until a reset.
+// Managed memory belongs to no device: the first allocation serves all devices until a reset.
 CUresult Modules::allocate_managed(const Driver& driver, Variable& variable) {
   CUdeviceptr& memory = variable.addresses[{nullptr, reset_count()}];
   if (memory != 0) return CUDA_SUCCESS;

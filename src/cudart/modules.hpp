@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc's host code registers before main(): kernels and device variables, by the addresses
-// that stand for them in the host program. Kernels have names and no code here. Device variables
-// get zeroed memory in each context that uses them; their initial values are in the device code,
-// which is not read.
+// The registrations of nvcc's host code before main(): kernels and device variables, by the
+// addresses that represent them in the host program. Kernels have names and no code. Device
+// variables get zeroed memory in each context that uses them; their initial values are in the
+// device code, which is not read.
 #pragma once
 
 #include <cuda.h>
@@ -20,10 +20,10 @@
 namespace berth::cudart {
 
 struct Kernel {
-  std::string name;  ///< of the device function, mangled
+  std::string name;  ///< mangled, of the device function
 };
 
-/// A binary that was registered.
+/// A registered binary.
 struct Module {
   std::vector<const void*> kernels;
   std::vector<const void*> variables;
@@ -35,19 +35,19 @@ class Modules {
   void remove(Module* module);
   void add_kernel(Module& module, const void* host_function, const char* name);
   void add_variable(Module& module, const void* host_variable, std::size_t bytes);
-  /// `host_pointer` gets the address of the managed memory with the first use of the module.
+  /// At the first use of the module, `host_pointer` is set to the managed memory.
   void add_managed(Module& module, void** host_pointer, std::size_t bytes);
 
-  /// `function` is a host function that was registered, or what this returned for one; null for
-  /// any other.
+  /// `function` is a registered host function, or a handle that this has returned; null for any
+  /// other.
   const Kernel* find_kernel(const void* function);
 
-  /// Bytes of the variable; false for an address that was not registered.
+  /// The size of the variable; false for an address that is not registered.
   bool find_variable(const void* host_variable, std::size_t& bytes);
-  /// Memory of the variable in the current context. CUDA_ERROR_NOT_FOUND for an address that was
+  /// The memory of the variable in the current context. CUDA_ERROR_NOT_FOUND for an address that is
   /// not registered.
   CUresult variable_address(const Driver& driver, const void* host_variable, CUdeviceptr& address);
-  /// Allocates all managed variables of `module` that have no memory.
+  /// Allocates all managed variables of `module` that have no memory yet.
   CUresult allocate_managed(const Driver& driver, const Module& module);
 
  private:
@@ -71,7 +71,7 @@ class Modules {
   std::unordered_map<const void*, Variable> variables_ BERTH_GUARDED_BY(mutex_);
 };
 
-/// Never destroyed: programs unregister while they end.
+/// Never destroyed, because programs unregister at exit.
 Modules& modules();
 
 }  // namespace berth::cudart

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines on standard error that say why a call failed where the error code cannot.
+// Lines on standard error that explain a failure beyond its error code.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace berth::cudart {
 
-/// Prints a line, unless `printed` says that it was.
+/// Prints a line, unless `printed` is set, and sets it.
 template <class... Arguments>
 void notice_once(std::atomic<bool>& printed, fmt::format_string<Arguments...> text,
                  Arguments&&... arguments) {

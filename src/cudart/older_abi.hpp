@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the binary interface of libcudart.so.12 is not the one that the headers of CUDA 13 declare:
-// types of functions, and the layout of what they fill.
+// The parts of the ABI of libcudart.so.12 that differ from the headers of CUDA 13: function types,
+// and the layout of results.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace berth::cudart::older_abi {
 
-/// cudaDeviceProp of CUDA 12. That of CUDA 11 ends behind reservedSharedMemPerBlock.
+/// cudaDeviceProp of CUDA 12. That of CUDA 11 ends after reservedSharedMemPerBlock.
 struct DeviceProperties {
   char name[256];
   cudaUUID_t uuid;

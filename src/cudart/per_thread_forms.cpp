@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second forms of functions, in which the null stream is the calling thread's default stream:
-// pointers to them, which the look-alikes jump through.
+// The functions in their form for the per-thread default stream, in which the null stream is the
+// calling thread's default stream: pointers that the look-alikes jump through.
 // Source: CUDA Runtime API, "Stream synchronization behavior".
 #include "cudart/functions.hpp"
 #include "cudart/thread.hpp"

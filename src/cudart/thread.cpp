@@ -9,7 +9,7 @@ namespace {
 
 std::atomic<std::uint64_t> resets = 0;
 
-// Errors that leave the process in an inconsistent state, so that any further work returns the same
+// Errors that leave the process in an inconsistent state, so that all later work returns the same
 // error. Source: CUDA Runtime API, "Data types used by CUDA Runtime", enum cudaError.
 bool stays(cudaError_t error) {
   switch (error) {
@@ -35,7 +35,7 @@ bool stays(cudaError_t error) {
 
 }  // namespace
 
-// Source: CUDA C++ Programming Guide, "Error Checking": cudaErrorNotReady is no error.
+// Source: CUDA C++ Programming Guide, "Error Checking": cudaErrorNotReady is not an error.
 cudaError_t Thread::note(cudaError_t error) {
   if (error == cudaSuccess || error == cudaErrorNotReady) return error;
   last_error_ = error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime keeps for each host thread.
+// The per-thread state of the runtime.
 // Source: CUDA Runtime API, "Error Handling", cudaSetDevice.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace berth::cudart {
 
-/// What stands between <<< and >>>.
+/// The execution configuration of a launch, <<<...>>>.
 struct LaunchConfiguration {
   dim3 grid;
   dim3 block;
@@ -21,21 +21,21 @@ struct LaunchConfiguration {
 };
 
 struct Thread {
-  /// Notes `error`, if it is one, for cudaGetLastError().
+  /// Records `error` for cudaGetLastError(), unless it is success.
   cudaError_t note(cudaError_t error);
   [[nodiscard]] cudaError_t peek_last_error();
-  /// An error after which the device does no more work stays until the device is reset.
+  /// An error that stops all work of the device is kept until the device is reset.
   cudaError_t take_last_error();
 
-  int device = 0;                          ///< the last one of cudaSetDevice
+  int device = 0;                          ///< of the latest cudaSetDevice
   CUcontext context = nullptr;             ///< that the runtime made current for `device`
-  bool null_stream_is_per_thread = false;  ///< in the call that runs
-  /// Of launches whose arguments are being evaluated, which may themselves launch.
+  bool null_stream_is_per_thread = false;  ///< in the running call
+  /// Of launches whose arguments are being evaluated; these may contain launches.
   std::array<LaunchConfiguration, 4> configurations;
   std::size_t configurations_pushed = 0;
 
  private:
-  /// Forgets an error of a device that was reset since.
+  /// Forgets an error of a device that was reset later.
   void drop_outdated();
 
   cudaError_t last_error_ = cudaSuccess;
@@ -44,12 +44,12 @@ struct Thread {
 
 Thread& this_thread();
 
-/// A device was reset, which ends the errors that stay, and memory.
+/// Records a reset of a device, which ends kept errors and memory.
 void note_reset();
-/// How often that happened.
+/// The number of resets.
 std::uint64_t reset_count();
 
-/// While it lives, the null stream is this thread's own.
+/// During its lifetime, the null stream is this thread's default stream.
 class NullStreamIsPerThread {
  public:
   NullStreamIsPerThread() : before_(this_thread().null_stream_is_per_thread) {

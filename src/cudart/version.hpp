@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thing in which the two libraries differ by content, defined by each of them.
+// The only content in which the two libraries differ; each defines it.
 #pragma once
 
 /// The result of cudaRuntimeGetVersion: 1000 * major + 10 * minor.

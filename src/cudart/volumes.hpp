@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Volumes in linear memory as stretches of rows: one for the whole where slices follow one another
-// as rows do, otherwise one a slice.
+// Volumes in linear memory as stretches of rows: one stretch if the slices are as far apart as
+// rows, otherwise one for each slice.
 // Source: CUDA Runtime API, cudaMemcpy3D, cudaMemset3D, make_cudaPitchedPtr.
 #pragma once
 
@@ -14,12 +14,12 @@ namespace berth::cudart {
 /// One side of a copy, or the target of a fill.
 struct Side {
   [[nodiscard]] std::size_t slice_pitch() const { return volume.pitch * volume.ysize; }
-  /// Where slice `z` of the part begins.
+  /// The address of slice `z` of the part.
   [[nodiscard]] char* slice(std::size_t z) const {
     return static_cast<char*>(volume.ptr) + (position.z + z) * slice_pitch() +
            position.y * volume.pitch + position.x;
   }
-  /// Whether `extent` lies in the volume: rows within the pitch, and slices that do not overlap.
+  /// Whether `extent` fits into the volume: rows within the pitch, and slices that do not overlap.
   [[nodiscard]] bool holds(const cudaExtent& extent) const {
     const bool has_rows = position.x <= volume.pitch && extent.width <= volume.pitch - position.x;
     const bool has_slices = extent.depth == 1 && position.z == 0;

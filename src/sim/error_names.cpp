@@ -33,7 +33,7 @@ constexpr ErrorName kErrorNames[] = {
     BERTH_SIM_ERROR(CUDA_ERROR_ILLEGAL_STATE, "the resource is not in a state for this"),
     BERTH_SIM_ERROR(CUDA_ERROR_NOT_FOUND, "the symbol was not found"),
     BERTH_SIM_ERROR(CUDA_ERROR_NOT_READY, "the work is not done yet"),
-    BERTH_SIM_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "device work used an address that it may not"),
+    BERTH_SIM_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "device work accessed an invalid address"),
     BERTH_SIM_ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too few resources for the launch"),
     BERTH_SIM_ERROR(CUDA_ERROR_LAUNCH_TIMEOUT, "the launch took too long and was stopped"),
     BERTH_SIM_ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is enabled already"),

@@ -6,7 +6,7 @@
 namespace berth::cudart {
 namespace {
 
-/// The driver's query, for those whom it tells too much.
+/// The driver's query, without the results that the runtime's functions lack.
 cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status,
                          unsigned long long* id, cudaGraph_t* graph,
                          const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: CUDA Runtime API, "Memory Management": copies of one stretch, of rows, and of batches.
+// Source: CUDA Runtime API, "Memory Management": linear, pitched and batched copies.
 #include "cudart/call.hpp"
 #include "cudart/copies.hpp"
 #include "cudart/functions.hpp"
@@ -97,7 +97,7 @@ cudaError_t berth_cudart_cudaMemcpyBatchAsync(void* const* destinations, const v
                  firsts, attribute_count, stream);
 }
 
-// The index of the copy that failed is for errors of one copy; the driver no longer tells it.
+// `failed` is the index of an invalid copy, which the driver no longer reports.
 cudaError_t berth_cudart_12_cudaMemcpyBatchAsync(void** destinations, void** sources,
                                                  std::size_t* bytes, std::size_t count,
                                                  cudaMemcpyAttributes* attributes,

@@ -7,7 +7,7 @@
 namespace berth::cudart {
 namespace {
 
-/// What the runtime's flags of a device have beside CUctx_flags.
+/// The runtime's device flags that are not in CUctx_flags.
 constexpr unsigned kMapHost = cudaDeviceMapHost;
 
 CUresult flags_of_primary(const Driver& driver, unsigned* flags) {
@@ -31,7 +31,7 @@ cudaError_t berth_cudart_cudaGetDevice(int* device) {
   });
 }
 
-// Since CUDA 12 it initialises the device.
+// Since CUDA 12 this initializes the device.
 cudaError_t berth_cudart_cudaSetDevice(int device) {
   return call(Needs::driver, [&](const Driver& driver) { return set_device(driver, device); });
 }
@@ -49,8 +49,8 @@ cudaError_t berth_cudart_cudaInitDevice(int device, unsigned device_flags, unsig
   });
 }
 
-// A thread that has chosen no device tries those of the list in turn; none of them is ever refused
-// here, so the first one is it.
+// A thread without a device tries those of the list in turn. None of them is ever refused, so the
+// first one is used.
 cudaError_t berth_cudart_cudaSetValidDevices(int* devices, int count) {
   return call(Needs::driver, [&](const Driver& driver) {
     if (devices == nullptr || count < 0) return CUDA_ERROR_INVALID_VALUE;
@@ -64,7 +64,7 @@ cudaError_t berth_cudart_cudaSetValidDevices(int* devices, int count) {
   });
 }
 
-// The members that are read here are in one place in every layout.
+// The members that are read here have the same offsets in every layout.
 cudaError_t berth_cudart_cudaChooseDevice(int* chosen, const cudaDeviceProp* wanted) {
   return call(Needs::driver, [&](const Driver& driver) {
     if (chosen == nullptr || wanted == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -123,7 +123,7 @@ cudaError_t berth_cudart_cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     CUcontext context = nullptr;
     if (result == CUDA_SUCCESS) result = primary_context(driver, peer, context);
     if (result == CUDA_SUCCESS) result = driver.cuCtxEnablePeerAccess(context, flags);
-    // The current device itself: to the driver, one context given twice.
+    // The current device itself; the driver refuses a context as its own peer.
     return result == CUDA_ERROR_INVALID_CONTEXT ? CUDA_ERROR_INVALID_DEVICE : result;
   });
 }
@@ -164,7 +164,7 @@ cudaError_t berth_cudart_cudaDeviceSetCacheConfig(cudaFuncCache preference) {
                  static_cast<CUfunc_cache>(preference));
 }
 
-// Devices have had one size of shared memory banks since Maxwell.
+// Since Maxwell, shared memory banks have one size.
 cudaError_t berth_cudart_cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
   return call(Needs::context, [&](const Driver&) {
     if (config == nullptr) return cudaErrorInvalidValue;
@@ -185,7 +185,7 @@ cudaError_t berth_cudart_cudaDeviceSynchronize() {
   return forward(Needs::context, &Driver::cuCtxSynchronize);
 }
 
-// The next call that needs the device makes it a new context.
+// The next call that needs the device creates a new context.
 cudaError_t berth_cudart_cudaDeviceReset() {
   return call(Needs::driver, [&](const Driver& driver) {
     int device = 0;

@@ -112,7 +112,7 @@ constexpr ErrorName kErrorNames[] = {
     BERTH_CUDART_ERROR(cudaErrorLossyQuery, "the query would lose information"),
     BERTH_CUDART_ERROR(cudaErrorSymbolNotFound, "the symbol was not found"),
     BERTH_CUDART_ERROR(cudaErrorNotReady, "the work is not done yet"),
-    BERTH_CUDART_ERROR(cudaErrorIllegalAddress, "device work used an address that it may not"),
+    BERTH_CUDART_ERROR(cudaErrorIllegalAddress, "device work accessed an invalid address"),
     BERTH_CUDART_ERROR(cudaErrorLaunchOutOfResources, "too few resources for the launch"),
     BERTH_CUDART_ERROR(cudaErrorLaunchTimeout, "the launch took too long and was stopped"),
     BERTH_CUDART_ERROR(cudaErrorLaunchIncompatibleTexturing,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts of kernels. Their code is not read, so these are the limits of the device.
+// Attributes of kernels. Their code is not read, so these are the limits of the device.
 // Source: CUDA Runtime API, "Execution Control", "Occupancy".
 #include <algorithm>
 
@@ -18,7 +18,7 @@ int attribute_of(const Driver& driver, CUdevice_attribute attribute) {
   return is_known ? value : 0;
 }
 
-/// A whole call about the kernel `function`.
+/// Implements a call about the kernel `function`.
 template <class Body>
 cudaError_t about(const void* function, Body&& body) {
   return call(Needs::context, [&](const Driver& driver) {
@@ -35,7 +35,7 @@ cudaError_t find_kernel(cudaKernel_t* out, const void* function) {
   });
 }
 
-/// Blocks of a kernel that uses no registers and no shared memory but what the launch asks for.
+/// The blocks of a kernel that uses no registers, and only the shared memory of its launch.
 cudaError_t count_blocks(int* blocks, const void* function, int threads, std::size_t shared_bytes) {
   return about(function, [&](const Driver& driver, const Kernel&) {
     const int threads_max = attribute_of(driver, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
@@ -100,7 +100,7 @@ cudaError_t berth_cudart_cudaFuncGetAttributes(cudaFuncAttributes* attributes,
   });
 }
 
-// How a kernel would run, if it ran.
+// Checks the attribute and ignores it, because it only affects how a kernel runs.
 cudaError_t berth_cudart_cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute,
                                               int) {
   return about(function, [&](const Driver&, const Kernel&) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that a program adds to a graph itself.
+// Graph nodes added by a program.
 // Source: CUDA Runtime API, "Graph Management".
 #include "cudart/call.hpp"
 #include "cudart/copies.hpp"
@@ -8,7 +8,7 @@
 namespace berth::cudart {
 namespace {
 
-/// The driver wants to know in which context a node runs: the current one.
+/// The driver needs the context in which a node runs: the current one.
 CUcontext current_context(const Driver& driver) {
   CUcontext context = nullptr;
   driver.cuCtxGetCurrent(&context);

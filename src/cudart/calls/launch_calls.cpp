@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches of kernels, which the simulated driver takes by their names, and refuses or skips as
-// BERTH_SIM says.
+// Kernel launches, forwarded to the simulated driver by kernel name, which refuses, skips or
+// replaces them as BERTH_SIM configures.
 // Source: CUDA Runtime API, "Execution Control".
 #include <atomic>
 
@@ -62,7 +62,7 @@ cudaError_t berth_cudart_cudaLaunchKernel(const void* function, dim3 grid, dim3 
   return launch_kernel(function, {grid, block, shared_bytes, stream}, arguments);
 }
 
-// Attributes change how a kernel runs.
+// Attributes only affect how a kernel runs.
 cudaError_t berth_cudart_cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                              void** arguments) {
   if (config == nullptr) return this_thread().note(cudaErrorInvalidConfiguration);

@@ -8,8 +8,7 @@
 namespace berth::cudart {
 namespace {
 
-/// Bytes of a row's elements, as cuMemAllocPitch takes them: the widest access at which every row
-/// begins.
+/// The element size for cuMemAllocPitch: the widest access, to which every row is aligned.
 constexpr unsigned kElementBytes = 16;
 
 CUresult allocate_rows(const Driver& driver, void** pointer, std::size_t* pitch, std::size_t width,
@@ -33,7 +32,7 @@ cudaError_t allocate_host(void** pointer, std::size_t bytes, unsigned flags) {
 
 }  // namespace
 
-// Nothing is allocated for 0 bytes, and that is no error.
+// An allocation of 0 bytes returns null without an error.
 cudaError_t berth_cudart_cudaMalloc(void** pointer, std::size_t bytes) {
   return call(Needs::context, [&](const Driver& driver) {
     if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -91,7 +90,7 @@ cudaError_t berth_cudart_cudaHostGetFlags(unsigned* flags, void* host) {
   return forward(Needs::context, &Driver::cuMemHostGetFlags, flags, host);
 }
 
-// A null pointer is no operation but the initialisation, for which programs call cudaFree(0).
+// Freeing a null pointer only initializes the runtime, which is why programs call cudaFree(0).
 cudaError_t berth_cudart_cudaFree(void* pointer) {
   return call(Needs::context, [&](const Driver& driver) {
     return pointer == nullptr ? CUDA_SUCCESS : driver.cuMemFree(address(pointer));

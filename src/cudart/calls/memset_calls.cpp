@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: CUDA Runtime API, cudaMemset and its kind.
+// Source: CUDA Runtime API, cudaMemset and its variants.
 #include "cudart/call.hpp"
 #include "cudart/copies.hpp"
 #include "cudart/functions.hpp"
@@ -8,7 +8,7 @@
 namespace berth::cudart {
 namespace {
 
-/// As memset() takes it.
+/// The byte that memset() writes for `value`.
 unsigned char byte_of(int value) {
   return static_cast<unsigned char>(value);
 }

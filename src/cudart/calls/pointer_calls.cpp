@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pointer is, and where managed memory should be.
+// Pointer attributes, and locations of managed memory.
 // Source: CUDA Runtime API, "Unified Addressing", "Memory Management".
 #include "cudart/call.hpp"
 #include "cudart/functions.hpp"
@@ -7,7 +7,7 @@
 namespace berth::cudart {
 namespace {
 
-/// What both layouts have.
+/// The members of both layouts.
 struct PointerFacts {
   cudaMemoryType type = cudaMemoryTypeUnregistered;
   int device = cudaInvalidDeviceId;
@@ -27,7 +27,7 @@ CUresult read_facts(const Driver& driver, const void* pointer, PointerFacts& fac
   const CUresult result =
       driver.cuPointerGetAttributes(std::size(attributes), attributes, values, address(pointer));
   if (result != CUDA_SUCCESS) return result;
-  // The driver says nothing about memory that it does not know: no type, no device.
+  // For memory that the driver does not know, it returns neither type nor device.
   if (type == 0 && is_managed == 0) {
     facts = {.host_pointer = const_cast<void*>(pointer)};
     return CUDA_SUCCESS;
@@ -55,7 +55,7 @@ cudaError_t get_attributes(Attributes* attributes, const void* pointer) {
   });
 }
 
-/// As CUDA 12 names places: cudaCpuDeviceId or a device.
+/// A location as in CUDA 12: cudaCpuDeviceId or a device.
 CUmemLocation location_of(int device) {
   CUmemLocation location{};
   location.type =

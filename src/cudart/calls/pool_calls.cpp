@@ -5,7 +5,7 @@
 
 namespace berth::cudart {
 
-// The structures of pools are the driver's under other names.
+// The pool structures have the same layout as those of the driver.
 static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
 static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
 static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));

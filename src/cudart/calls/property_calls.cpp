@@ -10,7 +10,7 @@
 namespace berth::cudart {
 namespace {
 
-/// 0 for an attribute that the driver does not know.
+/// 0 for an attribute that the driver does not support.
 int attribute_of(const Driver& driver, int device, CUdevice_attribute attribute) {
   int value = 0;
   return driver.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
@@ -20,7 +20,7 @@ int attribute_of(const Driver& driver, int device, CUdevice_attribute attribute)
   properties.member = static_cast<decltype(properties.member + 0)>( \
       attribute_of(driver, device, CU_DEVICE_ATTRIBUTE_##attribute));
 
-/// What every layout has. `properties` may end behind reservedSharedMemPerBlock.
+/// The members of every layout. `properties` may end after reservedSharedMemPerBlock.
 template <class Properties>
 CUresult fill_common(const Driver& driver, int device, Properties& properties) {
   CUresult result = driver.cuDeviceGetName(properties.name, sizeof properties.name, device);
@@ -67,7 +67,7 @@ cudaError_t berth_cudart_12_cudaGetDeviceProperties_v2(older_abi::DeviceProperti
                         });
 }
 
-// The caller has memory for the layout of CUDA 11, which is shorter.
+// The caller's memory has the layout of CUDA 11, which is shorter.
 cudaError_t berth_cudart_12_cudaGetDeviceProperties(older_abi::DeviceProperties* out, int device) {
   return get_properties(out, offsetof(older_abi::DeviceProperties, hostRegisterSupported), device,
                         [&](const Driver& driver, older_abi::DeviceProperties& properties) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc's host code calls before main() and at the end, as crt/host_runtime.h of the toolkit
-// uses it.
+// The functions that nvcc's host code calls before main() and at exit, as used by
+// crt/host_runtime.h of the toolkit.
 #include "cudart/call.hpp"
 #include "cudart/functions.hpp"
 #include "cudart/modules.hpp"
@@ -14,7 +14,7 @@ Module& module_of(void** handle) {
 
 }  // namespace
 
-// The binary is device code, which is not read.
+// The binary contains device code, which is not read.
 void** berth_cudart___cudaRegisterFatBinary(void*) {
   return reinterpret_cast<void**>(modules().add());
 }
@@ -48,7 +48,7 @@ char berth_cudart___cudaInitModule(void** handle) {
   return error == cudaSuccess ? 1 : 0;
 }
 
-// Not 0: the compiler's code then omits the launch.
+// Not 0, which makes the compiler's code omit the launch.
 unsigned berth_cudart___cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared_bytes,
                                                   CUstream_st* stream) {
   Thread& thread = this_thread();

@@ -51,7 +51,7 @@ cudaError_t berth_cudart_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t ev
   return forward(Needs::context, &Driver::cuStreamWaitEvent, stream, event, flags);
 }
 
-// The two types of callback differ by the name of the error's type alone.
+// The two callback types differ only in the name of the error type.
 cudaError_t berth_cudart_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
                                                void* data, unsigned flags) {
   return forward(Needs::context, &Driver::cuStreamAddCallback, stream,

@@ -26,7 +26,7 @@ cudaError_t find_entry_point(const char* symbol, void** function, int version,
 
 }  // namespace
 
-// Without a driver the version is 0, which is no error.
+// Without a driver the version is 0, without an error.
 cudaError_t berth_cudart_cudaDriverGetVersion(int* version) {
   if (version == nullptr) return this_thread().note(cudaErrorInvalidValue);
   const LoadedDriver* driver = loaded_driver();
@@ -53,7 +53,7 @@ cudaError_t berth_cudart_cudaGetDriverEntryPointByVersion(const char* symbol, vo
   return find_entry_point(symbol, function, static_cast<int>(version), flags, status);
 }
 
-// There is no profiler whose collection they would start and stop.
+// No profiler is supported, so there is no collection to start or stop.
 cudaError_t berth_cudart_cudaProfilerStart() {
   return call(Needs::context, [](const Driver&) { return cudaSuccess; });
 }

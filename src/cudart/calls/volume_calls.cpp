@@ -53,7 +53,7 @@ cudaError_t berth_cudart_cudaMemcpy3DAsync(const cudaMemcpy3DParms* copy, cudaSt
   return copy_volume(copy, kind_of(copy), Order::on(stream));
 }
 
-// The addresses say which devices they are of.
+// The addresses identify the devices.
 cudaError_t berth_cudart_cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms* copy) {
   return copy_volume(copy, cudaMemcpyDefault, Order::now());
 }

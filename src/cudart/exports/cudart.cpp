@@ -4,7 +4,7 @@
 #include "cudart/version.hpp"
 #include "sim/exports/trampoline.hpp"
 
-// The function of the list by its name in this library, and its form for the per-thread stream.
+// A listed function by its exported name, and its form for the per-thread default stream.
 #define BERTH_CUDART_EXPORT_plain(name, symbol) BERTH_SIM_EXPORT(name, "berth_cudart_" symbol)
 #define BERTH_CUDART_EXPORT_ptsz(name, symbol) \
   BERTH_CUDART_EXPORT_plain(name, symbol)      \
@@ -46,7 +46,7 @@ int berth_cudart_version() {
 #define BERTH_CUDART_MISSING_only12(symbol)
 #define BERTH_CUDART_MISSING_only13(symbol) BERTH_CUDART_MISSING_both(symbol)
 
-// Of the headers that the library is built from.
+// The version of the headers that the library is built with.
 int berth_cudart_version() {
   return CUDART_VERSION;
 }

@@ -15,24 +15,24 @@
 namespace berth::sim {
 namespace {
 
-/// With those of the simulator. Of a call from Python, those say little of the program.
+/// Including the frames of the simulator. In a call from Python, few of these are the program's.
 constexpr int kAddressesMax = 24;
 constexpr int kAddressesOfPythonMax = 12;
 constexpr std::size_t kPythonFramesMax = 12;
-/// Beyond that, a program without end makes stacks without end.
+/// The limit of distinct stacks: a program may make them without end.
 constexpr std::size_t kStacksMax = 100'000;
 
 struct NativeFrame {
-  std::string module;        ///< the file; empty: not known
-  std::uint64_t offset = 0;  ///< as the module's own tables count, whether it can be moved or not
+  std::string module;        ///< the file; empty: unknown
+  std::uint64_t offset = 0;  ///< relative to the module's link address
 };
 
-/// The module that has an address. dladdr() would take the lock of the loader, which a thread holds
-/// while a library that it loads runs code of its own, such as a call of the driver.
+/// The module that contains an address. dladdr() would take the loader's lock, which a thread holds
+/// while a library that it loads runs initialization code, such as a driver call.
 struct Module {
   std::uint64_t address;
   std::uint64_t base = 0;
-  const char* file = nullptr;  ///< empty for the program itself; null: none has it
+  const char* file = nullptr;  ///< empty for the program itself; null: no module contains it
 };
 
 int compare_with_module(dl_phdr_info* info, std::size_t, void* searched) {
@@ -63,11 +63,11 @@ NativeFrame describe(const Module& module) {
 
 std::vector<NativeFrame> native_frames(const CallStack& stack) {
   const Module own = find_module(reinterpret_cast<const void*>(&native_frames));
-  // A program that contains the simulator has frames of both.
+  // A program that contains the simulator has frames of both in one module.
   bool is_own = own.file != nullptr && *own.file != '\0';
   std::vector<NativeFrame> frames;
   for (const void* returns_to : stack.addresses) {
-    // The call is before the address to which it returns, which may belong to the next function.
+    // The call precedes its return address, which may belong to the next function.
     const Module module = find_module(static_cast<const char*>(returns_to) - 1);
     is_own = is_own && module.base == own.base;
     if (!is_own) frames.push_back(describe(module));
@@ -75,7 +75,7 @@ std::vector<NativeFrame> native_frames(const CallStack& stack) {
   return frames;
 }
 
-/// The first call of backtrace() loads a library, which takes the lock of the loader as well.
+/// The first call of backtrace() loads a library, which takes the loader's lock.
 [[gnu::constructor]] void prepare_backtrace() {
   std::array<void*, 1> frame{};
   static_cast<void>(backtrace(frame.data(), 1));

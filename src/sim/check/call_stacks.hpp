@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From which code of the program a call came, as findings say it. Taking a stack costs a walk of
-// the frames and a look-up; their names are looked up only for a finding. Guarded by sim::mutex.
+// Call stacks of driver calls, for findings. Taking a stack costs a walk of the frames and a
+// look-up; frames are symbolized only for a finding. Guarded by sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 
 namespace berth::sim {
 
-/// The innermost frame first. Frames of the simulator are left out when it is described.
+/// The innermost frame first. describe() omits the frames of the simulator.
 struct CallStack {
-  std::vector<void*> addresses;            ///< where each function goes on
-  std::vector<const PythonPlace*> python;  ///< of the thread's interpreter, if it has one
+  std::vector<void*> addresses;            ///< return addresses
+  std::vector<const PythonPlace*> python;  ///< of the thread's Python interpreter, if it has one
 
   bool operator==(const CallStack&) const = default;
 };
@@ -25,7 +25,8 @@ class CallStacks {
  public:
   explicit CallStacks(bool on);
 
-  /// That of the calling thread, kept as long as this object; null where none is taken.
+  /// The stack of the calling thread, valid for the lifetime of this object; null if stacks are
+  /// off.
   const CallStack* here();
 
  private:
@@ -35,14 +36,14 @@ class CallStacks {
 
   bool on_;
   PythonFrames python_;
-  CallStack current_;  // reused, so that a stack that is known takes no memory
+  CallStack current_;  // reused, so that a known stack needs no allocation
   std::unordered_set<CallStack, Hash> stacks_;
 };
 
 /// A line for each frame: "    pipeline.py:12 in prefetch", "    program+0x1234".
 std::string describe(const CallStack& stack);
-/// A value for each frame, within an array: {"file","line","function"} for Python's, and
-/// {"module","offset","function"} for the others, whose function is not known: it is empty.
+/// A JSON object for each frame: {"file","line","function"} for Python frames, and
+/// {"module","offset","function"} for others, whose function is unknown: it is empty.
 void append_frames(JsonWriter& json, const CallStack& stack);
 
 }  // namespace berth::sim

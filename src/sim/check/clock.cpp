@@ -35,8 +35,7 @@ struct Clock::Node {
 
 struct Clock::Leaf : Node {
   static Leaf& of(const Link& link) { return static_cast<Leaf&>(*link); }
-  /// The leaf, made or copied where `link` has none of its own. Whatever leads to `link` is
-  /// unshared.
+  /// The leaf, created or copied if `link` has none of its own. The path to `link` is unshared.
   static Leaf& own(Link& link) {
     if (link == nullptr)
       link = std::make_shared<Leaf>();
@@ -140,7 +139,7 @@ void Clock::visit_new_times(const Link& link, const Link& known, const Link& wit
   }
 }
 
-// Where both have the same in the end, they share it from then on.
+// If both results are equal, they share one tree.
 bool Clock::join(Link& mine, const Link& other, const Link& known, unsigned height) {
   if (other == nullptr || mine == other || other == known) return false;
   if (mine == nullptr) {
@@ -177,7 +176,7 @@ bool Clock::join_inner(Link& mine, const Link& other, const Link& known, unsigne
   bool has_changes = false;
   bool is_same = true;
   for (std::size_t i = 0; i < kFanOut; ++i) {
-    // A second link while this is shared: so that nobody else's child is written to.
+    // A second reference while this is shared, so that no other clock's child is modified.
     Link child = Inner::of(mine).children[i];
     if (mine.use_count() == 1) child = std::move(Inner::of(mine).children[i]);
     const Link& known_child = known == nullptr ? kNothing : Inner::of(known).children[i];

@@ -81,7 +81,7 @@ void EventLog::write(std::string_view verb, const Stream& stream, const Operatio
 void EventLog::write(std::string_view what) {
   const std::string line = format_text("{:>12} ns  {}\n", now_(), what);
   if (file_.is_open())
-    file_ << line << std::flush;  // what led to a crash is what one wants to read
+    file_ << line << std::flush;  // the lines before a crash matter most
   else
     text_ += line;
 }

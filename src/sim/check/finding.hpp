@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One finding: its line, and for a race or an alias the two uses of memory that met.
+// A finding: its line, and for a race or an alias the two conflicting uses of memory.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace berth::sim {
 
 struct CallStack;
 
-/// What one of two uses did.
+/// One of the two uses.
 struct FindingUse {
   std::string call;                  ///< the function, the kernel, or "the host"
   std::string_view does;             ///< "reads"
   std::uint64_t bytes = 0;           ///< of memory
-  const CallStack* stack = nullptr;  ///< of the call; null: not known
+  const CallStack* stack = nullptr;  ///< of the call; null: unknown
 };
 
 struct Finding {

@@ -25,13 +25,13 @@ bool Findings::is_known(const Finding& finding) {
   for (const FindingUse& use : finding.uses)
     uses.push_back(
         format_text("{} {} {}", use.call, use.does, static_cast<const void*>(use.stack)));
-  std::sort(uses.begin(), uses.end());  // either may come first
+  std::sort(uses.begin(), uses.end());  // uses may come in either order
   return !met_.insert(format_text("{} {}", finding.kind(), join(uses, ", "))).second;
 }
 
 void Findings::add(Finding finding) {
   if (!config_.checks.wants(finding.kind())) return;
-  // One piece of work can meet another in many rows of memory.
+  // One operation can conflict in many rows of memory.
   if (!lines_.empty() && lines_.back() == finding.text) return;
   if (log_.on()) log_.note(format_text("found: {}", finding.kind()));
   if (is_known(finding)) return;

@@ -19,26 +19,26 @@ namespace berth::sim {
 
 class Findings {
  public:
-  /// `alone`: no test asks for findings, so each goes to the file that BERTH_SIM_FINDINGS names,
-  /// or to standard error where there is none.
+  /// `alone`: no test takes the findings, so each goes to the file named by BERTH_SIM_FINDINGS, or
+  /// to standard error.
   Findings(bool alone, const Config& config, EventLog& log)
       : alone_(alone), config_(config), log_(log), file_(alone) {}
 
-  /// Not those of a kind that `checks` leaves out. After the first hundred only their number is
-  /// kept: one mistake in a loop is enough. Does not return with on_finding=abort, if no test asks
-  /// for findings.
+  /// Ignores a finding of a kind that `checks` excludes. After the first hundred, findings are only
+  /// counted: a mistake in a loop repeats. Aborts with on_finding=abort if no test takes the
+  /// findings.
   void add(Finding finding);
-  /// Those since the last call; they count as known from now on.
+  /// The findings since the last call.
   [[nodiscard]] std::vector<std::string> take();
   [[nodiscard]] bool empty() const { return lines_.empty(); }
-  /// The file `module` asked for a table of functions that only NVIDIA's drivers have.
+  /// The file `module` requested an export table that only NVIDIA's drivers have.
   void note_private_table(const char* module) { file_.note_private_table(module); }
-  /// So many launches were skipped up to now; `is_final`: and the process ends.
+  /// The number of launches skipped so far; `is_final`: the process ends.
   void note_skipped_launches(std::uint64_t count, bool is_final);
 
  private:
   void tell(const Finding& finding);
-  /// Whether the same two calls have met before, in a program without a test.
+  /// Whether the same two calls conflicted before, in a program without a test.
   bool is_known(const Finding& finding);
 
   bool alone_;

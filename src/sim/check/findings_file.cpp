@@ -13,7 +13,7 @@
 namespace berth::sim {
 namespace {
 
-/// The file of the program that runs; empty where that cannot be told.
+/// The path of the running program; empty if unknown.
 std::string program_file() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
@@ -81,7 +81,7 @@ bool FindingsFile::note_skipped_launches(std::uint64_t count, bool is_final) {
   return write(std::move(json).take());
 }
 
-// Opened each time: the program may close descriptors that it does not know, and fork.
+// Opened each time: the program may close unknown descriptors, and fork.
 bool FindingsFile::write(std::string_view line) const {
   const int file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return false;

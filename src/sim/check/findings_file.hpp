@@ -23,15 +23,15 @@ namespace berth::sim {
 
 class FindingsFile {
  public:
-  /// `on`: otherwise nothing is written.
+  /// `on`: if false, nothing is written.
   explicit FindingsFile(bool on);
 
-  /// False where there is no file, or it cannot be written.
+  /// False if there is no file, or the write fails.
   bool add(const Finding& finding, std::uint64_t seed);
   void note_more();
-  /// Once.
+  /// Writes the record once.
   void note_private_table(const char* module);
-  /// False where there is no file, or it cannot be written.
+  /// False if there is no file, or the write fails.
   bool note_skipped_launches(std::uint64_t count, bool is_final);
 
  private:

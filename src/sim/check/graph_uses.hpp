@@ -14,7 +14,7 @@ struct GraphExec;
 struct Range;
 struct State;
 
-/// A use by a node.
+/// A use by a graph node.
 struct GraphUse {
   Handle graph;  ///< or executable graph
   bool is_executable;

@@ -34,7 +34,7 @@ Floor HappensBefore::submit(StreamOrder& order) {
   return floor;
 }
 
-// What the host knows is closed.
+// The host's knowledge is closed.
 const Clock& HappensBefore::run(StreamOrder& order, const Clock& before, const Floor& floor) {
   if (floor.replaces) {
     order.ran = order.ran_closed = floor.clock;

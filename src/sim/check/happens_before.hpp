@@ -29,14 +29,14 @@ struct Floor {
 
 /// The order of a stream: its latest operation, and all that precedes it.
 struct StreamOrder {
-  Stamp latest;  ///< time 0 before the first
+  Stamp latest;  ///< time 0 before the first operation
   Clock clock;
   bool has_lane = false;
   /// The clock of the operation that ran last: as submitted, and closed (LateOrder).
   Clock ran;
   Clock ran_closed;
   Floor floor;                     ///< of the next operation
-  std::uint64_t host_version = 0;  ///< Knowledge::version of the latest that was joined
+  std::uint64_t host_version = 0;  ///< the latest Knowledge::version that was joined
 };
 
 class HappensBefore {
@@ -55,18 +55,18 @@ class HappensBefore {
   Floor submit(StreamOrder& order);
   /// Orders later submissions to `order` after `clock`.
   void order_after(StreamOrder& order, const Clock& clock) { order.clock.join(clock); }
-  /// The same for what `from` comes after by now, where `order` comes after less and its own
-  /// operations: in time for those alone.
+  /// The same for all that currently precedes `from`, if `order` has only its own operations as
+  /// predecessors: takes time only for those.
   void branch_off(StreamOrder& order, const StreamOrder& from);
-  /// An operation runs that was submitted to `order` after `before`; submit() gave `floor`. What it
-  /// comes after, with what was found late: a closed clock, until the next operation of `order`
-  /// runs. What is submitted from now on comes after that, too.
+  /// An operation of `order` runs that was submitted with the clock `before`; `floor` is the result
+  /// of submit(). Returns the closed clock of its predecessors, including order found late; valid
+  /// until the next operation of `order` runs. Later submissions are ordered after it, too.
   const Clock& run(StreamOrder& order, const Clock& before, const Floor& floor);
-  /// The operation `wait`, which run() has just begun on `order`, turns out to come after `clock`,
+  /// The operation `wait`, which run() has begun on `order`, is found to be ordered after `clock`,
   /// which is closed.
   void order_late(StreamOrder& order, Stamp wait, const Clock& clock);
 
-  /// Whether `stamp` comes before what is submitted to `order` now.
+  /// Whether `stamp` precedes new submissions to `order`.
   [[nodiscard]] bool precedes(Stamp stamp, const StreamOrder& order) const;
 
   /// The calling thread has observed that all of `clock` is complete.

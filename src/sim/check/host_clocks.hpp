@@ -22,9 +22,9 @@ namespace berth::sim {
 /// The clock of one actor or thread.
 struct HostClock {
   Clock clock;
-  std::uint64_t version = 0;  ///< no two states of any Knowledge have the same, but 0: nothing
-  std::uint64_t program_version = 0;  ///< of an actor: what it has of the program's
-  std::optional<Stamp> latest = {};   ///< its own latest use of memory; nullopt before the first
+  std::uint64_t version = 0;          ///< unique for each state of any Knowledge; 0: empty
+  std::uint64_t program_version = 0;  ///< of an actor: the program's version that it includes
+  std::optional<Stamp> latest = {};   ///< its latest own use of memory; nullopt before the first
 };
 
 class HostClocks {

@@ -24,8 +24,8 @@ const Use* ShadowMemory::conflict(const Cell& cell, bool changes, const Clock& b
 }
 
 // Source: CUDA Programming Guide, "Virtual Aliasing Support": writes through one mapping are
-// incoherent with any other until the writing operation completes, and so are all that a grid reads
-// which was on the device before.
+// incoherent with any other mapping until the writing operation completes, and so are all reads of
+// a grid that was resident before.
 const Use* ShadowMemory::aliased(const Cell& cell, const Use& use, const Arrival* arrival) {
   const auto is_own = [&](const Use& other) {
     return other.stamp.lane == use.stamp.lane && other.stamp.time == use.stamp.time;
@@ -79,7 +79,7 @@ std::optional<Conflict> ShadowMemory::enter(std::span<const std::byte> data, con
     cell->second.reads.push_back(use);
   }
   if (!use.changes()) return found;
-  // Whatever came before is ordered before this write, or has just been found out.
+  // Earlier uses are ordered before this write, or were just reported.
   const auto first = cells_.find(start);
   first->second = Cell{end, use, {}};
   cells_.erase(std::next(first), cells_.lower_bound(end));
@@ -110,7 +110,7 @@ void ShadowMemory::forget(std::span<const std::byte> data) {
   cells_.erase(cells_.lower_bound(start), cells_.lower_bound(end));
 }
 
-// A mapping is named by the distance from storage to address, which is another now.
+// A mapping is identified by the distance from storage to address, which has changed.
 void ShadowMemory::move(std::span<const std::byte> data, const std::byte* to) {
   const std::uint64_t start = place(data.data());
   const std::uint64_t end = start + data.size();

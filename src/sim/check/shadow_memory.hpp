@@ -21,15 +21,15 @@ namespace berth::sim {
 
 struct CallStack;
 
-/// Which driver call, counted over all functions from 1.
+/// A driver call, numbered over all functions from 1.
 struct CallSite {
   Function function = Function::count;
   std::uint64_t number = 0;
-  const char* kernel = nullptr;      ///< the name of the kernel among its work; null: none
-  const CallStack* stack = nullptr;  ///< if call sites are on, and its work uses memory
+  const char* kernel = nullptr;      ///< the kernel that the call launches; null: none
+  const CallStack* stack = nullptr;  ///< set if call sites are on, and the work uses memory
 };
 
-enum class UseKind { reads, writes, begins, ends };  ///< the last two: of memory of a pool
+enum class UseKind { reads, writes, begins, ends };  ///< begins and ends: of pool memory
 
 /// A use of a range of addresses by an operation or the host.
 struct Use {
@@ -37,27 +37,27 @@ struct Use {
 
   Stamp stamp;
   CallSite call;
-  Handle stream = 0;  ///< as callers know it
+  Handle stream = 0;  ///< as returned to callers
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   UseKind kind = UseKind::reads;
-  bool by_host = false;  ///< by a thread itself: of no call, no stream and no context
+  bool by_host = false;  ///< by a thread itself: no call, stream or context
   Handle context = 0;
-  int device = 0;             ///< of the context: slot
+  int device = 0;             ///< the slot of the context's device
   std::uint64_t mapping = 0;  ///< see mapping_of(); work of one context
 };
 
 /// The start of a kernel on the device: the work that was complete by then.
 struct Arrival {
-  Clock done;    ///< but for `kernel`
-  Stamp kernel;  ///< the operation that began it
+  Clock done;    ///< without `kernel`
+  Stamp kernel;  ///< the operation that started it
 };
 
 /// An earlier use of the same bytes that conflicts with a later one.
 struct Conflict {
   enum class Kind {
-    race,      ///< nothing orders the two
-    aliasing,  ///< they are ordered, and use different mappings that are not coherent yet
+    race,      ///< the two are unordered
+    aliasing,  ///< they are ordered, but use different mappings that are not coherent yet
   };
   Kind kind;
   Use earlier;
@@ -78,7 +78,7 @@ class ShadowMemory {
   [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
                                                    std::uint64_t start, std::uint64_t bytes,
                                                    const Clock& before, const Counts& counts) const;
-  /// The bytes of `data` are at `to` now.
+  /// The bytes of `data` have moved to `to`.
   void move(std::span<const std::byte> data, const std::byte* to);
   /// Forgets all uses of `data`.
   void forget(std::span<const std::byte> data);
@@ -87,7 +87,7 @@ class ShadowMemory {
   struct Cell {
     std::uint64_t end;
     std::optional<Use> write;
-    std::vector<Use> reads;  // after the write, in no order among one another
+    std::vector<Use> reads;  // after the write, unordered
   };
   using Cells = std::map<std::uint64_t, Cell>;  // by start; they do not overlap
 

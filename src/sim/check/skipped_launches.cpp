@@ -10,7 +10,7 @@
 namespace berth::sim {
 namespace {
 
-// If another thread has the lock for good, the last power of two stands.
+// If another thread keeps the lock, the last power of two remains.
 void tell_at_exit() {
   if (!mutex.try_lock()) return;
   if (State* const state = installed_state()) state->skipped_launches.tell(true);
@@ -19,7 +19,7 @@ void tell_at_exit() {
 
 }  // namespace
 
-// What is told now and then remains if the process is killed.
+// Counts reported in between remain if the process is killed.
 void SkippedLaunches::add() {
   if (!alone_) return;
   if (const pid_t own = getpid(); process_ != own) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order that the default-stream rules establish, finished work included, as vector clocks.
-// Guarded by sim::mutex.
+// The order of the default-stream rules as vector clocks, including completed work. Guarded by
+// sim::mutex.
 // Source: CUDA Driver API, "Stream synchronization behavior": the legacy stream waits for all
 // blocking streams of its context, and they wait for it.
 #pragma once

@@ -23,7 +23,7 @@ void Words::note(const std::byte* where, std::uint64_t value, unsigned bytes, co
 }
 
 void Words::note_write(const Use& write, const Clock& before, std::span<const std::byte> data) {
-  // Host memory is kept where its address says.
+  // Host memory is stored at its address.
   const bool is_host = write.address == reinterpret_cast<std::uint64_t>(data.data());
   if (!is_host || write.bytes > kLargestWord || data.size() != write.bytes) return;
   std::uint64_t value = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 as the simulator plays it: NVIDIA's names for functions of libberth_sim.
+// libcuda.so.1 of the simulator: NVIDIA's names for functions of libberth_sim.
 #include "sim/exports/trampoline.hpp"
 #include "sim/functions.hpp"
 #include "sim/per_thread_functions.hpp"
 
-// The names behind `names` in the list of functions.
+// The exported names, by `names` in the list of functions.
 #define BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT(symbol, "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_v2(symbol) BERTH_SIM_EXPORT(symbol "_v2", "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_v3(symbol) BERTH_SIM_EXPORT(symbol "_v3", "berth_sim_" symbol)

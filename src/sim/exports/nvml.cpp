@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libnvidia-ml.so.1 as the simulator plays it: NVIDIA's names for functions of libberth_sim, which
-// the look-alike of libcuda.so.1 uses too, so that both show the same devices and the same memory.
+// libnvidia-ml.so.1 of the simulator: NVIDIA's names for functions of libberth_sim, which
+// libcuda.so.1 of the simulator uses too, so both show the same devices and the same memory.
 #include "sim/exports/trampoline.hpp"
 #include "sim/nvml/functions.hpp"
 #include "sim/nvml/unsupported.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exports a function of libberth_sim under another name: one jump, which leaves arguments, stack
-// and result alone. In assembly, because C++ has no alias for a function of another library, and
-// because the compiler must never see these names where cuda.h or nvml.h declare them. Each macro
-// stands at namespace scope, with its names as string literals.
+// Exports a function of libberth_sim under another name by one jump, which preserves arguments,
+// stack and result. In assembly, because C++ has no alias for a function of another library, and
+// the compiler must never see the names that cuda.h and nvml.h declare. Use each macro at namespace
+// scope, with string literals as names.
 #pragma once
 
 #if defined(__x86_64__)

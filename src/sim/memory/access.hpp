@@ -10,7 +10,7 @@ namespace berth::sim {
 
 struct State;
 
-/// Whether `description` says something that memory on the device in slot `home` can have.
+/// Whether `description` is valid for memory on the device in slot `home`.
 CUresult check_access(const State& state, const CUmemAccessDesc& description, int home);
 /// Applies a description that passed check_access.
 void apply_access(const State& state, const CUmemAccessDesc& description, DeviceSet& readers,

@@ -75,7 +75,7 @@ Span AddressSpace::span(std::uint64_t address, std::uint64_t bytes) {
   auto at = containing(ranges_, address);
   if (at == ranges_.end()) {
     const bool stale = address == 0 || address + bytes < address || arena.contains(address);
-    // A host range that runs into pinned memory is neither pageable nor pinned.
+    // A host range that extends into pinned memory is neither pageable nor pinned.
     if (stale || overlaps(address, bytes)) return {};
     return {.kind = Span::Kind::pageable};
   }
@@ -102,7 +102,7 @@ Span AddressSpace::span(std::uint64_t address, std::uint64_t bytes) {
 
 bool AddressSpace::arrive(const Range& range) {
   if (withdrawn_.erase(range.id) != 0) return false;
-  // A context that faults runs no more frees; what it left behind ends here.
+  // A faulted context runs no more frees, so its remaining memory ends here.
   for (auto stale = arrived_.lower_bound(range.start); stale != arrived_.end();) {
     if (stale->first >= range.end()) break;
     stale = arrived_.erase(stale);

@@ -21,15 +21,15 @@ namespace berth::sim {
 enum class RangeKind {
   allocation,
   pool_allocation,
-  graph_allocation,  ///< the address of an allocation node; without a block where it has no memory
+  graph_allocation,  ///< an allocation node's address; without a block if it has no memory
   mapping,
   imported,  ///< an allocation of another process
-  managed,   ///< stays in host memory, where every device and the host reach it
+  managed,   ///< in host memory, accessible to every device and the host
   host_allocation,
   host_registration,
 };
 
-/// One bit a device, by slot.
+/// One bit for each device, by slot.
 using DeviceSet = std::uint64_t;
 constexpr DeviceSet device_bit(int device) {
   return DeviceSet{1} << device;
@@ -39,23 +39,23 @@ struct Range {
   RangeKind kind;
   std::uint64_t start;
   std::uint64_t bytes;
-  Handle context = 0;  ///< that made it; 0 for a mapping
-  int device = 0;      ///< slot: where it lives, or for host memory, whose context made it
+  Handle context = 0;              ///< of the creating call; 0 for a mapping
+  int device = 0;                  ///< slot of the device; for host memory, that of the context
   PhysicalBlock* block = nullptr;  ///< null for host memory
   std::uint64_t block_offset = 0;
-  DeviceSet readers = 0;  ///< as cuMemSetAccess or the pool says; otherwise who reaches it
+  DeviceSet readers = 0;  ///< set by cuMemSetAccess or the pool; otherwise all with access
   DeviceSet writers = 0;
   std::uint64_t chunk = 0;  ///< for a small allocation, the start of its chunk
-  Handle pool = 0;          ///< that a pool allocation comes from
-  unsigned host_flags = 0;  ///< that a host allocation was made with
-  std::uint64_t id = 0;     ///< never used again
+  Handle pool = 0;          ///< the pool of a pool allocation
+  unsigned host_flags = 0;  ///< the flags of a host allocation
+  std::uint64_t id = 0;     ///< never reused
 
   [[nodiscard]] std::uint64_t end() const { return start + bytes; }
   [[nodiscard]] bool is_host() const {
     return kind == RangeKind::managed || kind == RangeKind::host_allocation ||
            kind == RangeKind::host_registration;
   }
-  /// Whether work sees it from an allocation to a free that are work themselves.
+  /// Whether stream-ordered operations allocate and free it.
   [[nodiscard]] bool is_stream_ordered() const {
     return kind == RangeKind::pool_allocation || kind == RangeKind::graph_allocation;
   }
@@ -72,21 +72,21 @@ struct Reservation {
 struct Span {
   enum class Kind {
     device,    ///< inside one allocation, or mapped without a gap inside one reservation
-    pinned,    ///< inside one piece of pinned host memory, or of managed memory
-    pageable,  ///< no address of ours
-    invalid,   ///< freed, unmapped, or crosses the end of what it starts in
+    pinned,    ///< inside one range of pinned or managed host memory
+    pageable,  ///< not a simulated address
+    invalid,   ///< freed, unmapped, or beyond the end of its range
   };
   Kind kind = Kind::invalid;
-  int device = 0;         ///< of its first byte; for pinned memory, of the context that made it
-  bool closed = false;    ///< only its readers and writers reach it, peer access or not
-  DeviceSet readers = 0;  ///< who may read all of it
+  int device = 0;         ///< of the first byte; for pinned memory, that of its context
+  bool closed = false;    ///< only readers and writers have access, regardless of peer access
+  DeviceSet readers = 0;  ///< devices that may read all of it
   DeviceSet writers = 0;
 };
 
 class AddressSpace {
  public:
   Range& add(const Range& range);
-  /// For a range that is added to the view of work alone.
+  /// An id for a range that is visible only to work.
   std::uint64_t new_id() { return next_id_++; }
   void remove(std::uint64_t start);
   /// The range that contains `address`, or null.
@@ -102,7 +102,7 @@ class AddressSpace {
   void unreserve(std::uint64_t start);
   Reservation* find_reservation(std::uint64_t address);
 
-  /// As calls see it.
+  /// As visible to calls.
   Span span(std::uint64_t address, std::uint64_t bytes);
 
   /// For calls, pool memory exists from the allocating call to the freeing call. For work, it
@@ -112,7 +112,7 @@ class AddressSpace {
   bool depart(const Range& range);
   /// Ends `range` for work, too, even if it has not arrived yet.
   void withdraw(const Range& range);
-  /// As find() and span(), for work that runs now.
+  /// The same as find() and span(), for running work.
   Range* find_for_work(std::uint64_t address);
   Span span_for_work(std::uint64_t address, std::uint64_t bytes);
   /// The allocations of `pool`, both for calls and for work.
@@ -152,9 +152,9 @@ class AddressSpace {
   [[nodiscard]] bool has_arrived(const Range& range) const;
 
   std::map<std::uint64_t, Range> ranges_;
-  std::map<std::uint64_t, Range> arrived_;  // pool memory as work sees it
+  std::map<std::uint64_t, Range> arrived_;  // pool memory as visible to work
   std::map<std::uint64_t, Reservation> reservations_;
-  std::set<std::uint64_t> withdrawn_;  // ids of ranges that must not arrive any more
+  std::set<std::uint64_t> withdrawn_;  // ids of ranges that must not become visible any more
   std::uint64_t next_id_ = 1;
 };
 

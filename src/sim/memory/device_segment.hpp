@@ -13,7 +13,7 @@ struct State;
 
 struct DeviceSegment {
   std::uint64_t start = 0;
-  PhysicalBlock* block = nullptr;  ///< null where the device or the address space has no room
+  PhysicalBlock* block = nullptr;  ///< null if the device or the address space is full
 };
 
 /// `bytes` is a multiple of the granularity.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates extents of a range of numbers: addresses, or bytes of a device. Free neighbours are
+// Allocates extents of a range of numbers: addresses, or bytes of a device. Free neighbors are
 // always coalesced. Guarded by sim::mutex.
 #pragma once
 

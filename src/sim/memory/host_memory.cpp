@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint64_t kHostPage = 4_KiB;
 constexpr int kHostPoison = 0xA5;
 
-/// Whether all of [start, end) may be read and written. The table of mappings is read because a
-/// trial of each page would give it memory.
+/// Whether all of [start, end) is readable and writable. Reads the table of mappings, because
+/// touching each page would allocate it.
 bool is_writable_host_memory(std::uint64_t start, std::uint64_t end) {
   std::ifstream mappings("/proc/self/maps");
   std::uint64_t checked = start;
@@ -72,7 +72,7 @@ bool is_host_memory(const void* address, std::size_t bytes) {
   const auto start = reinterpret_cast<std::uint64_t>(address);
   if (start < kHostPage || start + bytes < start) return false;
   const std::uint64_t first = align_down(start, kHostPage);
-  // A flush that has nothing to do, but says when a page is missing.
+  // A flush without effect, which reports a missing page.
   return msync(reinterpret_cast<void*>(first), start + bytes - first, MS_ASYNC) == 0 ||
          errno != ENOMEM;
 }

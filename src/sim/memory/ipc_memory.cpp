@@ -14,19 +14,19 @@ namespace {
 
 constexpr char kIpcMagic[8] = {'b', 'e', 'r', 't', 'h', 'i', 'p', 'c'};
 
-/// What a handle says.
+/// The content of a handle.
 struct Named {
   char magic[sizeof(kIpcMagic)];
   std::int32_t process;
-  std::int32_t file;  ///< its descriptor there
+  std::int32_t file;  ///< its descriptor in that process
   std::uint64_t file_device;
-  std::uint64_t file_number;  ///< which tell whether it is still that file
+  std::uint64_t file_number;  ///< identify the file, in case the descriptor was reused
   std::uint64_t offset;
   std::uint64_t bytes;
 };
 static_assert(sizeof(Named) <= sizeof(CUipcMemHandle));
 
-/// The memory behind `named`; null where there is none.
+/// The memory behind `named`; null if there is none.
 std::shared_ptr<SharedMemory> open_memory(const Named& named) {
   const std::string path = format_text("/proc/{}/fd/{}", named.process, named.file);
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -48,7 +48,7 @@ Device* find_home(State& state, const Uuid& uuid) {
   return nullptr;
 }
 
-/// Where `context` has it open; 0 where it has not.
+/// The address at which `context` has it open; 0 if it has not.
 CUdeviceptr find_open(State& state, const Context& context, const SharedMemory& shared,
                       std::uint64_t offset) {
   for (const auto& [pointer, import] : state.ipc_imports) {

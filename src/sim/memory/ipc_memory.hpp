@@ -21,12 +21,12 @@ struct State;
 
 /// An allocation of another process that this one has opened.
 struct IpcImport {
-  std::uint64_t segment;  ///< the address at which its block is mapped
-  Handle context;         ///< that opened it
+  std::uint64_t segment;  ///< the start of the mapping of its block
+  Handle context;         ///< the context that opened it
   std::uint64_t offset;   ///< in the block
-  int references;         ///< how often it was opened
+  int references;         ///< the number of opens
 };
-using IpcImports = std::map<std::uint64_t, IpcImport>;  // by the address that the program has
+using IpcImports = std::map<std::uint64_t, IpcImport>;  // by the address returned to the program
 
 /// The handle of the allocation `range`.
 CUresult make_ipc_handle(State& state, const Range& range, CUipcMemHandle& handle);

@@ -33,7 +33,7 @@ class LinearMemory {
   std::uint64_t allocate_packed(State& state, const Context& context, std::uint64_t bytes);
 
   std::map<std::uint64_t, Chunk> chunks_;  // by start
-  std::set<std::uint64_t> open_;           // starts of those that are not full
+  std::set<std::uint64_t> open_;           // starts of chunks that are not full
 };
 
 }  // namespace berth::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs say about managed memory, and where it is: advice and prefetches, page by page.
-// Memory of which nothing was said has no entry. Guarded by sim::mutex.
+// Advice about managed memory, and its location after prefetches, by page. Memory without advice
+// has no entry. Guarded by sim::mutex.
 // Source: CUDA Driver API, cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace berth::sim {
 
-/// Of a page.
+/// The advice of a page.
 struct Advice {
   bool read_mostly = false;
   CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0};
-  CUmemLocation prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};  ///< by the last call
+  CUmemLocation prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};  ///< of the last call
   DeviceSet accessed_by = 0;                                     ///< by ordinal
   bool accessed_by_host = false;
-  int resident = -1;  ///< the slot of the device to which a prefetch has moved it; -1: the host
+  int resident = -1;  ///< the slot of the device of the last prefetch; -1: the host
 };
 
 class ManagedAdvice {
@@ -45,7 +45,7 @@ class ManagedAdvice {
       at = stretch.end;
     }
   }
-  /// The memory is gone.
+  /// The memory was freed.
   void forget(std::uint64_t start, std::uint64_t bytes);
 
  private:
@@ -58,11 +58,11 @@ class ManagedAdvice {
   static std::uint64_t page_start(std::uint64_t address) { return address & ~(kPage - 1); }
   static std::uint64_t page_end(std::uint64_t address) { return page_start(address + kPage - 1); }
 
-  /// An entry that begins at `at`, and ends at `end` or before.
+  /// An entry that begins at `at`, and ends at or before `end`.
   Stretch& stretch_at(std::uint64_t at, std::uint64_t end);
-  /// What holds from `at`, up to `end` at most.
+  /// The advice from `at`, up to at most `end`.
   [[nodiscard]] Stretch read(std::uint64_t at, std::uint64_t end) const;
-  /// Makes `at` the beginning of an entry, if it lies in one.
+  /// Splits the entry that contains `at`, if there is one.
   void split(std::uint64_t at);
 
   std::map<std::uint64_t, Stretch> stretches_;  // by start; they do not overlap

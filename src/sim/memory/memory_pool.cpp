@@ -100,10 +100,10 @@ std::optional<MemoryPool::Room> MemoryPool::allocate(State& state, Stream& strea
     if (const auto start = find(state, stream, bytes, reuse)) return take(stream, *start, bytes);
   bool grown = grow(state, bytes);
   if (!grown) {
-    trim(state, 0);  // what lies idle in pieces that are too small
+    trim(state, 0);  // free memory in pieces that are too small
     grown = grow(state, bytes);
   }
-  // New memory is found as memory in order is; waiting is what is left where there is none.
+  // New memory is preferred to waiting, as with memory that is in order.
   const Reuse last = grown ? Reuse::in_order : Reuse::behind_waits;
   if (const auto start = find(state, stream, bytes, last)) return take(stream, *start, bytes);
   return std::nullopt;

@@ -22,7 +22,7 @@ struct Stream;
 
 class MemoryPool {
  public:
-  /// `bytes_max` limits reserved bytes; 0: no limit but the device.
+  /// `bytes_max` limits reserved bytes; 0: limited only by the device.
   MemoryPool(Handle handle, int device, std::uint64_t bytes_max);
 
   struct Policy {
@@ -63,23 +63,23 @@ class MemoryPool {
   const Handle handle;
   const int device;  ///< slot
   Policy policy;
-  bool destroyed = false;  ///< lives on for what is allocated, invisible to calls
+  bool destroyed = false;  ///< destroyed by a call; exists while it has allocations
   DeviceSet readers;
   DeviceSet writers;
 
  private:
-  /// The permitted reuse; each value includes those before it.
+  /// The permitted reuse; each value includes the previous ones.
   enum class Reuse {
-    in_order,       ///< freed on the same stream, or seen freed
-    after_events,   ///< freed before the allocation by a chain of events
-    opportunistic,  ///< freed by now, as it happens
+    in_order,       ///< freed on the same stream, or observed to be freed
+    after_events,   ///< freed before the allocation, ordered by events
+    opportunistic,  ///< freed already, without an order
     behind_waits,   ///< freed once the stream has waited
   };
 
   struct Piece {
     std::uint64_t bytes;
     std::uint64_t segment;  ///< its start
-    Submitted behind;       ///< no ticket: the host has seen it pass; the clock stays
+    Submitted behind;       ///< no ticket: the host has observed the free; the clock stays
   };
   using Pieces = std::map<std::uint64_t, Piece>;  // by start
 
@@ -90,7 +90,7 @@ class MemoryPool {
                                     Reuse reuse) const;
   Room take(const Stream& stream, std::uint64_t start, std::uint64_t bytes);
   bool grow(State& state, std::uint64_t bytes);
-  /// Coalesces neighbours without a pending free.
+  /// Coalesces neighbors without a pending free.
   void coalesce();
 
   std::uint64_t bytes_max_;

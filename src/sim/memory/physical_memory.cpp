@@ -24,8 +24,8 @@ namespace {
 constexpr std::uint64_t kPoisonBytes = 4_KiB;
 constexpr int kDevicePoison = 0xA5;
 
-/// A driver can only report that it is out of memory. Prints the reason once in a process. Always
-/// false.
+/// A driver can only report that it is out of memory, so this prints the reason, once in a process.
+/// Always returns false.
 bool report_host_failure(const char* call, std::uint64_t bytes) {
   static std::atomic_flag explained;
   const int error = errno;
@@ -67,7 +67,7 @@ bool PhysicalMemory::open() {
   void* data =
       mmap(nullptr, bytes_total_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
   if (data == MAP_FAILED) return report_host_failure("mmap (ulimit -v)", bytes_total_);
-  // A granule touched here must not cost the system more than its pages.
+  // Touching a granule must cost the system only its pages.
   madvise(data, bytes_total_, MADV_NOHUGEPAGE);
   data_ = static_cast<std::byte*>(data);
   return true;
@@ -181,7 +181,7 @@ void PhysicalMemory::release_pieces(PhysicalBlock& block) {
 
 void PhysicalMemory::release_shared(std::shared_ptr<SharedMemory> shared) {
   constexpr long kHereAndInTheList = 2;
-  if (shared.use_count() > kHereAndInTheList) return;  // another handle of this process
+  if (shared.use_count() > kHereAndInTheList) return;  // another handle of this process has it
   shared->release();
   if (!shared->is_own() || !shared->is_held_elsewhere()) std::erase(shared_, shared);
 }

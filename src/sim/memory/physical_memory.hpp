@@ -38,8 +38,8 @@ struct PhysicalBlock {
   std::vector<Piece> pieces;  ///< in order of block_offset
   /// Set if other processes may share it; it then has no pieces.
   std::shared_ptr<SharedMemory> shared = nullptr;
-  int references = 0;    ///< of handles that calls gave, not yet released
-  bool written = false;  ///< otherwise there is nothing to give back to the system
+  int references = 0;    ///< references of handles that calls returned
+  bool written = false;  ///< if false, there is no memory to return to the system
   int mappings = 0;
 };
 
@@ -85,7 +85,7 @@ class PhysicalMemory {
   void poison(const PhysicalBlock& block) const;
   void release_pieces(PhysicalBlock& block);
   void release_shared(std::shared_ptr<SharedMemory> shared);
-  /// Copies what was ever written of [offset, offset + bytes) of the device.
+  /// Copies all bytes of [offset, offset + bytes) that were ever written.
   void copy_written(std::uint64_t offset, std::uint64_t bytes, std::byte* to) const;
 
   std::uint64_t bytes_total_;
@@ -93,7 +93,7 @@ class PhysicalMemory {
   bool poison_;
   std::uint64_t limit_;
   std::uint64_t bytes_in_extents_ = 0;
-  std::vector<std::shared_ptr<SharedMemory>> shared_;  // each once; some only others have
+  std::vector<std::shared_ptr<SharedMemory>> shared_;  // each once, with or without a block here
   ExtentAllocator extents_;
   int file_ = -1;
   std::byte* data_ = nullptr;

@@ -25,7 +25,7 @@ struct Label {
   Uuid uuid;
 };
 
-/// The same file through a description of its own; -1 where the system refuses.
+/// Opens the same file again; -1 if the system refuses.
 int reopen(int file) {
   return ::open(format_text("/proc/self/fd/{}", file).c_str(), O_RDWR | O_CLOEXEC);
 }
@@ -38,7 +38,7 @@ struct flock lock_of(short type) {
   return lock;
 }
 
-/// A description with a shared lock, which lasts until its last descriptor is closed.
+/// An open file with a shared lock, which lasts until its last descriptor is closed.
 int reopen_locked(int file) {
   const int locked = reopen(file);
   struct flock lock = lock_of(F_RDLCK);
@@ -72,7 +72,7 @@ std::shared_ptr<SharedMemory> SharedMemory::create(const Uuid& uuid, std::uint64
   const int file = memfd_create("berth-simulated-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return nullptr;
   const std::shared_ptr<SharedMemory> made(new SharedMemory(file, bytes, uuid, true));
-  // Nobody may cut the file short under a process that has mapped it.
+  // No process may truncate the file while another has mapped it.
   const bool complete = ftruncate(file, static_cast<off_t>(bytes + kLabelPage)) == 0 &&
                         write_label(file, bytes, uuid) &&
                         fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;

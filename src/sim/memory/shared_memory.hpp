@@ -53,8 +53,8 @@ class SharedMemory {
  private:
   SharedMemory(int file, std::uint64_t bytes, const Uuid& uuid, bool own);
 
-  int file_;       // without a lock: asks about those of others
-  int hold_ = -1;  // with one
+  int file_;       // without a lock: queries the locks of others
+  int hold_ = -1;  // with a lock
   std::uint64_t bytes_;
   Uuid uuid_;
   bool own_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kStretchBytes = 4_GiB;
 constexpr std::uint64_t kArenaPage = 4_KiB;
-constexpr std::uint64_t kLargest = 1ULL << 46;  // half of what a process has
+constexpr std::uint64_t kLargest = 1ULL << 46;  // half of the address space of a process
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void VirtualArena::release(std::uint64_t start, std::uint64_t bytes) {
   auto found = std::prev(stretches_.upper_bound(start));
   Stretch& stretch = found->second;
   stretch.free.release(start, bytes);
-  // One outsized reservation must not hold its address space for ever.
+  // An exceptionally large reservation must not keep its address space.
   if (stretch.bytes > kStretchBytes && stretch.free.free_bytes() == stretch.bytes) {
     munmap(reinterpret_cast<void*>(found->first), stretch.bytes);
     stretches_.erase(found);

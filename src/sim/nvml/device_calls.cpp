@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device is, and how two of them stand to each other.
+// Properties of devices, and of pairs of devices.
 // Source: NVML API Reference Guide, "Device Queries".
 #include "sim/nvml/nvml_call.hpp"
 
 namespace berth::sim {
 namespace {
 
-/// As CUDA says it of the same device.
+/// The same attribute from CUDA.
 int attribute(const State& state, const Device& device, CUdevice_attribute which) {
   return *device_attribute(state.config, device.facts, which);
 }
@@ -33,7 +33,7 @@ nvml::Return berth_sim_nvmlDeviceGetCudaComputeCapability(nvml::Device device, i
   return nvml::kSuccess;
 }
 
-// The numbers of NVML's modes are those of CUDA's.
+// The compute modes of NVML and of CUDA have the same numbers.
 nvml::Return berth_sim_nvmlDeviceGetComputeMode(nvml::Device device, int* mode) {
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();
@@ -62,7 +62,7 @@ nvml::Return berth_sim_nvmlDeviceGetEccMode(nvml::Device device, int* current, i
   return nvml::kSuccess;
 }
 
-// Nothing is said about the machine between two devices, so that only the loosest level is true.
+// The topology between two devices is not simulated, so the answer is the most general level.
 nvml::Return berth_sim_nvmlDeviceGetTopologyCommonAncestor(nvml::Device one, nvml::Device other,
                                                            nvml::TopologyLevel* level) {
   NvmlCall call;
@@ -85,7 +85,7 @@ nvml::Return berth_sim_nvmlDeviceGetP2PStatus(nvml::Device from, nvml::Device to
   const bool split =
       config.mig.contains(source->facts.slot) || config.mig.contains(target->facts.slot);
   const bool reaches = config.peer && source != target && !split;
-  // There are no links but the bus, and no work that would use atomics across it.
+  // The only link is the bus, without atomics.
   const bool offered =
       capability == nvml::kP2pRead || capability == nvml::kP2pWrite || capability == nvml::kP2pPci;
   *status = reaches && offered ? nvml::kP2pOk : nvml::kP2pNotSupported;

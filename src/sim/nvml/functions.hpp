@@ -94,7 +94,7 @@ BERTH_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
 BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
 #undef BERTH_SIM_DECLARE_NVML
 
-// The one that gives no code.
+// The only one that returns no code.
 BERTH_API const char* berth_sim_nvmlErrorString(nvml::Return code);
 }
 

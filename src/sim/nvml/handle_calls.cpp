@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From counting, UUIDs and PCI addresses to handles, and back.
+// Device handles by index, UUID and PCI address, and the reverse.
 // Source: NVML API Reference Guide, "Device Queries".
 #include <cctype>
 #include <cstring>
@@ -20,14 +20,14 @@ bool is_at(const DeviceFacts& facts, const PciAddress& address) {
          address.device == static_cast<unsigned>(facts.pci_device) && address.function == 0;
 }
 
-/// With the short form of the address, the only one that there was.
+/// With the short form of the address, the only one in the older ABI.
 nvml::PciInfoV1 first_part(const nvml::PciInfo& pci) {
   nvml::PciInfoV1 first{{}, pci.domain, pci.bus, pci.device, pci.pciDeviceId};
   std::memcpy(first.busId, pci.busIdLegacy, sizeof(first.busId));
   return first;
 }
 
-/// Whether `text` is written as the UUIDs here are.
+/// Whether `text` has the format of a simulated UUID.
 bool is_uuid(std::string_view text) {
   constexpr std::string_view kForm = "xxx-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
   if (!text.starts_with("GPU-") && !text.starts_with("MIG-")) return false;

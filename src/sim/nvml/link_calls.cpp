@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Displays, the link to the host, and the temperatures at which a device would slow down: an H100
-// on PCIe 5.0, to which nothing is connected, and whose bus carries nothing.
+// Displays, the link to the host, and temperature thresholds: an H100 with PCIe 5.0, without
+// displays and bus traffic.
 // Source: NVML API Reference Guide, "Device Queries".
 #include <iterator>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kPcieGeneration = 5;
 constexpr unsigned kPcieLanes = 16;
 
-/// nvmlTemperatureThresholds_t, in its order.
+/// In the order of nvmlTemperatureThresholds_t.
 constexpr unsigned kThresholds[] = {92, 89, 95, 87};  // shutdown, slowdown, memory, GPU
 constexpr int kThresholdKinds = 8;
 

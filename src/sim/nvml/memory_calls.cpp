@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory, and the processes that use it. Each process has simulated devices of its own, so that the
-// only one that a device knows is this one. A device that a fault has lost cannot be asked.
+// Memory, and the processes that use it. Simulated devices belong to one process, so this process
+// is the only one on a device. Queries of a device that a fault has lost fail.
 // Source: NVML API Reference Guide, "Device Queries".
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ struct Bytes {
   std::uint64_t free = 0;
 };
 
-/// Calls `visit` with what holds the memory of `device`: itself, or in MIG mode its instances.
+/// Calls `visit` with the parts of `device` that have memory: itself, or its instances in MIG mode.
 template <class Visit>
 void for_each_part(const State& state, const Device& device, Visit&& visit) {
   if (device.facts.mig || !state.config.mig.contains(device.facts.slot)) {
@@ -63,7 +63,7 @@ nvml::Return write_processes(const std::vector<nvml::ProcessInfo>& found, unsign
   return nvml::kSuccess;
 }
 
-/// What a simulated device never runs: graphics, and clients of MPS.
+/// Processes that are never simulated: graphics, and clients of MPS.
 nvml::Return write_no_processes(nvml::Device device, unsigned* count) {
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();

@@ -89,7 +89,7 @@ nvml::Return berth_sim_nvmlDeviceGetComputeInstanceId(nvml::Device device, unsig
   return nvml::kSuccess;
 }
 
-// The engines for video and images are not simulated: an instance has none.
+// Video and image engines are not simulated: an instance has none.
 nvml::Return berth_sim_nvmlDeviceGetAttributes_v2(nvml::Device device,
                                                   nvml::DeviceAttributes* attributes) {
   NvmlCall call;

@@ -6,7 +6,7 @@
 namespace berth::sim {
 namespace {
 
-/// A handle is this and a place: no valid address, nothing else's handle, and not negative.
+/// A handle is this value plus an index: no valid address, no other handle, and not negative.
 constexpr std::uint64_t kHandleBase = std::uint64_t{0xF} << 59;
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace berth::sim {
 namespace {
 
-/// Which branch of the driver came with a version of CUDA. Source: CUDA Toolkit Release Notes.
+/// The driver branch of each CUDA version. Source: CUDA Toolkit Release Notes.
 struct Branch {
   int cuda_version;
   int branch;
@@ -24,7 +24,7 @@ constexpr Branch kBranches[] = {
     {12050, 555}, {12060, 560}, {12080, 570}, {12090, 575}, {13000, 580},
 };
 
-/// The newest known one that is not too new.
+/// The newest known branch that is not newer than the version.
 std::string driver_version_text(int cuda_version) {
   const auto* newer = std::find_if(std::begin(kBranches), std::end(kBranches),
                                    [&](Branch known) { return known.cuda_version > cuda_version; });
@@ -97,7 +97,7 @@ nvml::Return berth_sim_nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return nvml::kSuccess;
 }
 
-// The program's name as it was started, cut to the buffer.
+// The program's name as it was started, truncated to the buffer.
 nvml::Return berth_sim_nvmlSystemGetProcessName(unsigned pid, char* name, unsigned bytes) {
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();

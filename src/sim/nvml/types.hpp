@@ -38,7 +38,7 @@ struct DeviceAttributes {
 };
 static_assert(sizeof(DeviceAttributes) == 40);
 
-/// What nvmlDeviceGetPciInfo writes.
+/// The result of nvmlDeviceGetPciInfo.
 struct PciInfoV1 {
   char busId[16];
   unsigned domain;
@@ -48,7 +48,7 @@ struct PciInfoV1 {
 };
 static_assert(sizeof(PciInfoV1) == 32);
 
-/// What its _v2 writes.
+/// The result of its _v2.
 struct PciInfoV2 {
   PciInfoV1 first;
   unsigned pciSubSystemId;

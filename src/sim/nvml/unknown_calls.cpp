@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no simulator can know: heat, power, clocks, load, and the machine around the devices. The
-// functions are there, because monitoring programs give up without them, and say "not supported",
-// which those programs show as unknown.
+// Values that are not simulated: heat, power, clocks, load, and the machine around the devices.
+// Monitoring programs need these functions to exist, and show their result, "not supported", as
+// unknown.
 // Source: NVML API Reference Guide, "Device Queries".
 #include "sim/nvml/nvml_call.hpp"
 

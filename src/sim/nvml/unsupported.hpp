@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of NVML's functions that simulate nothing: X(symbol). Behind each of them is one
-// function, which refuses as NVML does where a device lacks something, because programs that look
-// for all their functions first give up where one is missing. Its parameters stay unread.
+// NVML functions without simulation: X(symbol). One function serves for all of them, and returns
+// the error of a device without the feature, because some programs look up all their functions
+// first and stop if one is missing. Its parameters are not read.
 // Source: NVML API Reference Guide.
 #pragma once
 
@@ -176,7 +176,7 @@
 
 namespace berth::sim {
 
-/// The function behind all of them: NVML_ERROR_NOT_SUPPORTED once NVML is initialised.
+/// The function of all these names: NVML_ERROR_NOT_SUPPORTED once NVML is initialized.
 extern "C" BERTH_API nvml::Return berth_sim_nvml_unsupported();
 
 }  // namespace berth::sim

@@ -12,7 +12,7 @@
 namespace berth::sim {
 namespace {
 
-/// What CUDA_DEVICE_MAX_CONNECTIONS asks for; a value out of range asks for nothing.
+/// The value of CUDA_DEVICE_MAX_CONNECTIONS; a value out of range is ignored.
 std::optional<int> count_from_environment() {
   const std::string text = env("CUDA_DEVICE_MAX_CONNECTIONS").value_or("");
   int count = 0;

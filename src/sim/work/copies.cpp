@@ -32,8 +32,8 @@ bool is_usable(const Span& span, const Context& context, std::uint64_t address, 
   return may_access(span, context, access);
 }
 
-/// Lets the null stream come to its end before pageable memory is read, as CUDA says. The stream
-/// may be gone afterwards.
+/// Waits for the null stream before pageable memory is read, as CUDA documents. The stream may have
+/// been destroyed afterwards.
 CUresult wait_before_staging(Call& call, Stream& stream) BERTH_REQUIRES(mutex) {
   const Handle handle = stream.handle;
   const CUresult result = call.wait(call.state().scheduler.work_of(stream), stream.context);
@@ -73,7 +73,7 @@ bool stage(CopyWork& work) {
 
 CUresult queue_copy(Call& call, Stream& stream, KnownCopy copy) {
   Scheduler& scheduler = call.state().scheduler;
-  // Captured, it reads and writes what is there at each launch, pageable memory included.
+  // A captured copy accesses the memory at each launch, pageable memory included.
   if (stream.captured.capture != 0) return call.enqueue(stream, std::move(copy.work));
   const CUresult refusal = refuse_use(call.state(), stream);
   if (refusal != CUDA_SUCCESS) return refusal;

@@ -33,7 +33,7 @@ struct KnownCopy {
   bool to_host;  ///< pinned memory or pageable
   bool from_host;
   bool device_accessible =
-      false;  ///< the device gets at pageable memory by itself: nothing is staged
+      false;  ///< the device accesses pageable memory itself: nothing is staged
 };
 
 /// Resolves the addresses of `work`, which is not empty, for a stream of `context`.

@@ -11,7 +11,7 @@ struct CallCost {
   std::uint64_t ns;
 };
 
-// Calls that are not here cost kOtherCallNs: they look something up, or change a field.
+// Other calls cost kOtherCallNs: they look something up, or change a field.
 constexpr std::uint64_t kOtherCallNs = 100;
 constexpr CallCost kCallCosts[] = {
     // harrism/cuda_event_benchmark, issue 7: DGX H100, without timing.
@@ -21,14 +21,14 @@ constexpr CallCost kCallCosts[] = {
     {Function::k_cuEventRecord, 244},
     {Function::k_cuEventQuery, 1'016},
     {Function::k_cuStreamWaitEvent, 254},
-    {Function::k_cuStreamQuery, 1'016},  // taken to be that of an event
+    {Function::k_cuStreamQuery, 1'016},  // assumed to equal that of an event
     // magnate3/linux-riscv-dev, bench_vmm: A100, 2 MiB pages.
     {Function::k_cuMemAddressReserve, 19'000},
     {Function::k_cuMemCreate, 193'000},
     {Function::k_cuMemMap, 1'450},
     {Function::k_cuMemSetAccess, 36'000},
     {Function::k_cuMemUnmap, 25'600},
-    {Function::k_cuMemRelease, 25'600},  // taken to be that of an unmapping
+    {Function::k_cuMemRelease, 25'600},  // assumed to equal that of an unmapping
     // eunomia-bpf/bpftime, issue 506: the means of one trace.
     {Function::k_cuMemAlloc, 168'500},
     {Function::k_cuMemAllocPitch, 168'500},
@@ -94,17 +94,17 @@ constexpr double kHostCopyBytesPerNs = 14.8;
 // From the engine's start to the first byte. NVIDIA/gdrcopy's README: 6 to 7 us for a small
 // cudaMemcpy as a whole, of which the call is the rest.
 constexpr std::uint64_t kEngineLatencyNs = 2'000;
-// What each further copy of a batch adds to its bytes. vllm-project/vllm, pull request 42212: H100,
-// 10,000 copies of 28 KiB in 1.04 us each, of 64 KiB in 1.69.
+// The cost of each further copy of a batch, in addition to its bytes. vllm-project/vllm, pull
+// request 42212: H100, 10,000 copies of 28 KiB in 1.04 us each, of 64 KiB in 1.69.
 constexpr std::uint64_t kFurtherCopyNs = 500;
-// At most that many kernels run at a time: rapidsai/rmm, issue 659.
+// The number of kernels that run concurrently: rapidsai/rmm, issue 659.
 constexpr int kKernelsAtATime = 128;
 
 std::uint64_t at_rate(std::uint64_t bytes, double bytes_per_ns) {
   return static_cast<std::uint64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_ns));
 }
 
-/// The bytes alone.
+/// The duration without latency.
 std::uint64_t moving_ns(Engine engine, std::uint64_t bytes) {
   switch (engine) {
     case Engine::host_to_device:

@@ -8,7 +8,7 @@
 namespace berth::sim {
 namespace {
 
-/// The device that has `address`; nullopt for host memory of any kind.
+/// The device that owns `address`; nullopt for host memory.
 std::optional<int> device_of(State& state, std::uint64_t address) {
   const Range* range = state.addresses.find(address);
   if (range == nullptr || range->is_host()) return std::nullopt;

@@ -10,7 +10,7 @@
 namespace berth::sim {
 namespace {
 
-/// Of an identifier of PTX.
+/// A character of a PTX identifier.
 bool continues_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
 }
@@ -21,7 +21,7 @@ bool is_space(char c) {
 
 }  // namespace
 
-// ".entry" and the name, as PTX ISA, "Kernel Function Directives: .entry", has it.
+// ".entry" and the name: PTX ISA, "Kernel Function Directives: .entry".
 bool Module::may_have(std::string_view kernel) const {
   if (!ptx) return true;
   constexpr std::string_view directive = ".entry";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules and the functions in them that cuLaunchKernel takes. Device code is not read, except for
-// the names of kernels where it is PTX: a name is all that there is of a kernel. Guarded by
-// sim::mutex.
+// Modules and their functions for cuLaunchKernel. Device code is not read, except for kernel names
+// in PTX: a kernel is only a name. Guarded by sim::mutex.
 #pragma once
 
 #include <optional>
@@ -18,7 +17,7 @@ struct Module {
   Module(Handle handle_, Handle context_, std::optional<std::string> ptx_)
       : handle(handle_), context(context_), ptx(std::move(ptx_)) {}
 
-  /// Whether it may have a kernel of that name: known only of PTX.
+  /// Whether it may contain a kernel of that name: known only for PTX.
   [[nodiscard]] bool may_have(std::string_view kernel) const;
 
   Handle handle;
@@ -31,16 +30,16 @@ struct DeviceFunction {
       : handle(handle_), module(module_), name(name_) {}
 
   Handle handle;
-  Handle module;     ///< 0: a runtime above the driver has named it
+  Handle module;     ///< 0: named by a runtime above the driver
   const char* name;  ///< kept in State::kernel_names
 };
 
 using Modules = HandleTable<Module, HandleKind::module>;
 using DeviceFunctions = HandleTable<DeviceFunction, HandleKind::device_function>;
 
-/// The function of that name; the same one each time.
+/// The function of that name; the same one for each call.
 DeviceFunction& function_of(State& state, Handle module, std::string_view name);
-/// Ends the module and its functions. Work that was launched goes on.
+/// Removes the module and its functions. Launched work continues.
 void unload(State& state, Handle module);
 
 }  // namespace berth::sim

@@ -26,9 +26,9 @@ struct Event {
   Handle context;
   unsigned flags;
   Ticket record;              ///< of the latest record; none before the first
-  Clock clock;                ///< all that the latest record comes after
-  CapturePoint captured;      ///< where the latest record was in a capture; nowhere otherwise
-  std::uint64_t time_ns = 0;  ///< simulated, once the record is done
+  Clock clock;                ///< the predecessors of the latest record
+  CapturePoint captured;      ///< set if the latest record was captured
+  std::uint64_t time_ns = 0;  ///< simulated time, set once the record is complete
 };
 
 using Events = HandleTable<Event, HandleKind::event>;

@@ -24,10 +24,10 @@ struct Ticket {
   std::uint64_t sequence = 0;
 };
 
-/// Only orders what follows it.
+/// Orders later work, without an effect of its own.
 struct WaitWork {};
 
-/// From the first byte of `rows` rows, each `pitch` behind the one before, to the end of the last.
+/// From the first byte of `rows` rows, which are `pitch` apart, to the end of the last row.
 constexpr std::size_t extent(std::size_t width, std::size_t rows, std::size_t pitch) {
   return (rows - 1) * pitch + width;
 }
@@ -50,7 +50,7 @@ struct CopyWork {
   std::size_t source_pitch = 0;
   bool destination_pageable = false;
   bool source_pageable = false;
-  bool is_further = false;  ///< of a batch, and not its first: the engine is under way already
+  bool is_further = false;  ///< of a batch, and not its first: the engine has started already
   /// The content of the source, with packed rows, if it is read before the copy runs. Shared, so
   /// that work can be copied: a graph runs its work repeatedly.
   std::shared_ptr<std::byte[]> staged = nullptr;
@@ -73,7 +73,7 @@ struct MemsetWork {
   std::uint32_t value;
   unsigned value_bytes = 1;
   std::size_t rows = 1;
-  std::size_t pitch = 0;  ///< as a copy's
+  std::size_t pitch = 0;  ///< as that of a copy
 };
 
 /// A function of cuLaunchHostFunc, or a callback of cuStreamAddCallback. A callback also runs if
@@ -82,21 +82,21 @@ struct HostFunctionWork {
   CUhostFn function = nullptr;
   void* data = nullptr;
   CUstreamCallback callback = nullptr;
-  CUstream stream = nullptr;  ///< as the caller of cuStreamAddCallback named it
+  CUstream stream = nullptr;  ///< the handle that the caller of cuStreamAddCallback passed
 };
 
 /// The start of a kernel on the device.
 enum class Resident {
-  when_ready,     ///< what it comes after is done
-  before_poll,    ///< since the poll before it on its stream began
-  with_previous,  ///< as the kernel before it on its stream, if there is one
+  when_ready,     ///< its predecessors are complete
+  before_poll,    ///< start of the previous poll on its stream
+  with_previous,  ///< same kernel as the previous one on its stream
 };
 
-/// Occupies the device, uses memory, and calls `compute`, if it is not empty.
+/// Occupies the device, uses memory, and calls `compute` unless it is empty.
 struct KernelWork {
   std::uint64_t duration_ns;
   std::vector<MemoryUse> uses;
-  const char* name = nullptr;  ///< kept in State::kernel_names; null: it has none
+  const char* name = nullptr;  ///< in State::kernel_names; null: unnamed
   KernelFunction compute = nullptr;
   Resident resident = Resident::when_ready;
 };
@@ -106,18 +106,18 @@ struct RecordWork {
   Handle event;
 };
 
-/// From here on work may use `range`, memory of a pool.
+/// Makes `range`, pool memory, accessible to later work.
 struct ArriveWork {
   std::shared_ptr<const Range> range;
 };
 
-/// From here on work may not use `range`, which has arrived.
+/// Ends `range`, which is accessible, for later work.
 struct DepartWork {
   std::shared_ptr<const Range> range;
 };
 
-/// Moves managed memory to the device in `slot`, or with -1 to the host. It stays accessible all
-/// the while, so that this is no use of it.
+/// Migrates managed memory to the device in `slot`, or to the host with -1. The memory stays
+/// accessible meanwhile, so this is not a use of it.
 struct PrefetchWork {
   std::uint64_t address;
   std::size_t bytes;
@@ -130,7 +130,7 @@ struct WaitValueWork {
   std::uint64_t value;
   unsigned bytes;
   unsigned condition;      ///< CUstreamWaitValue_flags without the flush
-  bool is_kernel = false;  ///< that polls: it is not in the way of others in its channel
+  bool is_kernel = false;  ///< that polls: does not block others in its channel
 };
 
 struct WriteValueWork {
@@ -151,30 +151,30 @@ inline bool uses_memory(const Work& work) {
 }
 
 struct Operation {
-  std::uint64_t sequence;  ///< its place in its stream, from 1
-  std::uint64_t number;    ///< its place in all submissions, from 1
+  std::uint64_t sequence;  ///< its number in its stream, from 1
+  std::uint64_t number;    ///< its number among all submissions, from 1
   /// Its dependencies by the program's order, besides its predecessor on the stream. Completed
   /// entries are removed from the end.
   std::vector<Ticket> waits_for;
   Work work;
-  CallSite call = {};  ///< that submitted it
+  CallSite call = {};  ///< the call that submitted it
   Stamp stamp = {};    ///< both for the race detector
   Clock before = {};
   Floor floor = {};
-  /// The same for waits of other streams in its channel, an order that the program has not
+  /// The same for waits of other streams in its channel, whose order the program has not
   /// established.
   std::vector<Ticket> in_channel = {};
-  bool is_in_channel_order = false;  ///< it comes after every wait that was in its channel before
+  bool is_in_channel_order = false;  ///< ordered after every earlier wait of its channel
 };
 
 /// Submitted work, on which other work can depend.
 struct Submitted {
   Ticket ticket = {};
   Stamp stamp = {};
-  Clock clock = {};  ///< all that it comes after, and itself
+  Clock clock = {};  ///< all predecessors, and itself
 };
 
-/// The work that the host waits for, and the clock that it then has.
+/// The work that the host waits for, and the host's clock afterwards.
 struct Awaited {
   std::vector<Ticket> tickets;
   Clock clock = {};

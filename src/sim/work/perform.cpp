@@ -14,8 +14,7 @@
 namespace berth::sim {
 namespace {
 
-/// Stretches begin and end between values: they are parts of pages, cut where an aligned fill
-/// begins and ends.
+/// Stretches begin and end at values: they are parts of pages, cut at the ends of an aligned fill.
 void repeat(std::span<std::byte> target, std::uint32_t value, unsigned value_bytes) {
   if (value_bytes == 1) {
     std::memset(target.data(), static_cast<int>(value), target.size());
@@ -25,14 +24,14 @@ void repeat(std::span<std::byte> target, std::uint32_t value, unsigned value_byt
     std::memcpy(target.data() + at, &value, value_bytes);  // x86-64 and AArch64 are little-endian
 }
 
-/// Runs one operation, by what work it is.
+/// Runs one operation, depending on its type.
 class Performance {
  public:
   Performance(State& state, const Context& context, Stream& stream, const Operation& operation,
               const Clock& before)
       : state_(state), context_(context), stream_(stream), operation_(operation), before_(before) {}
 
-  /// Of the kernel that has run, or polls; nullopt: it was no kernel.
+  /// The kernel that has run, or polls; nullopt if the operation is not a kernel.
   std::optional<Arrival>& arrival() { return arrival_; }
 
   CUresult operator()(const WaitWork&) { return CUDA_SUCCESS; }
@@ -52,7 +51,7 @@ class Performance {
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes, Access access) const {
     return is_reachable(state_, context_, address, bytes, access);
   }
-  /// A stretch of what the operation does to `bytes` at `address`.
+  /// Performs the operation on `bytes` at `address`, a contiguous stretch.
   void use(UseKind kind, std::uint64_t address, std::uint64_t bytes,
            std::span<const std::byte> stretch, std::uint64_t mapping) {
     const Use stretch_use{.stamp = operation_.stamp,
@@ -69,11 +68,11 @@ class Performance {
   /// Calls the function of a kernel with copies of the memory that it uses.
   void compute(const KernelWork& kernel);
   [[nodiscard]] Arrival current_arrival() const { return {before_, operation_.stamp}; }
-  /// Whether memory that a copy needs is there, and open to it.
+  /// Whether the memory of a copy exists and is accessible.
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
   void copy_row(const CopyWork& copy, std::size_t row);
   void fill_row(const MemsetWork& memset, std::size_t row);
-  /// What ArriveWork and DepartWork do to memory of a pool.
+  /// Perform ArriveWork and DepartWork on pool memory.
   void use_whole(UseKind kind, const Range& range);
 
   State& state_;

@@ -15,7 +15,7 @@ struct Shown {
   std::size_t bytes = 0;
 };
 
-/// Of work that only orders, or whose time is that of the work behind it.
+/// Work that only orders, or whose time is that of the next operation.
 template <class T>
 std::optional<Shown> shown(const T&, Engine) {
   return std::nullopt;

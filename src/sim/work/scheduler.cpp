@@ -13,14 +13,14 @@
 namespace berth::sim {
 namespace {
 
-/// Long enough that only a function that cannot return yet is left running.
+/// Long enough that only a function that is blocked still runs.
 constexpr std::chrono::milliseconds kHostFunctionPatience{100};
-/// What an operation takes in simulated time.
+/// The duration of an operation in simulated time.
 constexpr std::uint64_t kOperationNs = 1000;
-/// The random mode runs up to this many operations at a call, less one.
+/// In random mode, the maximum number of operations at a call is one less.
 constexpr std::uint64_t kBurst = 4;
 
-/// Whether it may stand in the way of others in its channel until memory has a value.
+/// Whether it may block others in its channel until memory has a value.
 bool holds_channel(const Work& work) {
   const auto* wait = std::get_if<WaitValueWork>(&work);
   return wait != nullptr && !wait->is_kernel;
@@ -99,7 +99,7 @@ bool Scheduler::lacks_value(const Stream& stream, const Operation& operation) {
   return wait != nullptr && !value_is_there(state_, *state_.contexts.find(stream.context), *wait);
 }
 
-// Source: see stream_order.hpp. Here for work that is not done.
+// Source: see stream_order.hpp. Here only for pending work.
 void Scheduler::add_default_stream_order(const Stream& stream, std::vector<Ticket>& waits_for) {
   if (busy_.empty() || stream.kind == StreamKind::non_blocking) return;
   const bool is_legacy = stream.kind == StreamKind::legacy;
@@ -115,8 +115,8 @@ ChannelWaits& Scheduler::waits_beside(const Stream& stream) {
   return state_.contexts.find(stream.context)->channel_waits[*stream.channel];
 }
 
-// A channel passes on the work of its streams in the order of submission. Only a value can come
-// from work that is submitted later: if no stream waits for one, no channel holds anything up.
+// A channel executes work in the order of submission. Only a wait for a value can depend on later
+// submissions: if no stream has one, no channel blocks progress.
 void Scheduler::add_channel_order(const Stream& stream, Operation& operation) {
   const bool out_of_order = std::holds_alternative<FetchWork>(operation.work);
   const bool has_value = value_waits_ != 0 || holds_channel(operation.work);
@@ -271,7 +271,7 @@ void Scheduler::perform(Stream& stream, const Operation& operation) {
   order_hash_ = (order_hash_ ^ operation.number) * 0x100000001b3;
   Context* context = state_.contexts.find(stream.context);
   BERTH_CHECK(context != nullptr);
-  // A context that has faulted runs nothing more.
+  // A faulted context runs no more work.
   if (context->sticky == CUDA_SUCCESS)
     context->sticky = sim::perform(
         state_, *context, stream, operation,
@@ -300,7 +300,7 @@ void Scheduler::leave_busy(Stream& stream) {
 }
 
 void Scheduler::stop() {
-  value_watch_.stop();  // it may call for host functions
+  value_watch_.stop();  // the function may submit host functions
   host_functions_.stop();
 }
 

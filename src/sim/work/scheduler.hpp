@@ -191,10 +191,10 @@ class Scheduler {
   State& state_;
   const Progress progress_;
   Random random_;
-  std::vector<Stream*> busy_;   // those with a queue, in no order that matters to eager and manual
-  std::vector<Stream*> ready_;  // those in Place::ready, but in virtual time
+  std::vector<Stream*> busy_;   // those with a queue, in an order that eager and manual mode ignore
+  std::vector<Stream*> ready_;  // those in Place::ready, except in virtual time
   std::vector<Stream*> at_value_;  // those in Place::at_value
-  std::vector<Stream*> open_;      // scratch: those of them that have the value
+  std::vector<Stream*> open_;      // scratch: those of at_value_ whose memory has the value
   Turns turns_;                    // virtual time: those in Place::ready
   std::uint64_t heads_examined_ = 0;
   bool held_ = false;

@@ -16,8 +16,8 @@ void Scheduler::spend(std::uint64_t ns) {
   timeline_.advance_to(std::max(until, timeline_.now_ns()));
 }
 
-// An engine takes what has waited for it longest: of two streams with work for it each has its
-// turn, however much either has queued.
+// An engine takes the head that has waited longest, so two streams with work for it take turns,
+// regardless of the lengths of their queues.
 void Scheduler::begin_ready() {
   for (std::size_t i = 0; i < at_value_.size();) {
     Stream& stream = *at_value_[i];

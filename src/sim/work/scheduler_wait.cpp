@@ -49,7 +49,7 @@ bool Scheduler::run_for(const Ticket& ticket) {
     if (wander) return any_runnable();
     Stream& needed = *needed_by(ticket).stream;
     if (needed.running) return nullptr;
-    // A value may come from anything that is pending.
+    // Any pending work may write the value.
     return lacks_value(needed, needed.queue.front()) ? any_runnable() : &needed;
   };
   Stream* const stream = choose();
@@ -96,7 +96,7 @@ void Scheduler::separate(const Need& need) {
   detach_from_channel(*need.delayed);
 }
 
-// Work behind `stream` in the channel was behind all that the stream was behind: it still is.
+// Work after `stream` in the channel stays ordered after the predecessors of `stream`.
 void Scheduler::detach_from_channel(Stream& stream) {
   std::vector<std::pair<std::uint64_t, std::vector<Ticket>>> taken;
   stream.queue.for_each([&](Operation& operation) {
@@ -132,7 +132,7 @@ void Scheduler::sleep(const Ticket& ticket, Stall& stall) {
   pause();
   if (done(ticket)) return;
   const Need need = needed_by(ticket);
-  // A thread that waits for the driver's lock is let in first: it may be the one that helps.
+  // A thread that waits for the driver's lock goes first: it may be the one that makes progress.
   const bool holds = !state_.driver_lock.is_awaited() && needs_host(need);
   if (stall.lasts(holds, steps(), state_.config.stall_ms)) resolve_stall(ticket, need);
 }
@@ -143,7 +143,7 @@ void Scheduler::resolve_stall(const Ticket& ticket, const Need& need) {
   const auto* wait = std::get_if<WaitValueWork>(&need.stream->queue.front().work);
   const Stream* const at_work = state_.streams.find(host_functions_.running_for());
   if (wait != nullptr && at_work == nullptr) return fail_wait(state_, *need.stream, *wait);
-  // The function may wait for work that only a call lets run, and may yet write the value.
+  // The function may wait for work that only a call runs, and may still write the value.
   Stream* const other = progress_ == Progress::timed ? nullptr : any_runnable();
   if (other != nullptr) return start(*other);
   const std::uint64_t function = at_work == nullptr ? 0 : at_work->queue.front().number;
@@ -160,7 +160,7 @@ bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& 
     if (run_for(oldest)) continue;
     pause();
     if (done(oldest)) continue;
-    // Whatever it is that does not end: also a host function that waits for the caller.
+    // The cause is unknown; it may also be a host function that waits for the caller.
     const bool holds = !state_.driver_lock.is_awaited();
     if (!stall.lasts(holds, steps(), state_.config.stall_ms)) continue;
     const Need need = needed_by(oldest);

@@ -36,7 +36,7 @@ std::string source_name(const std::string& kernel) {
   constexpr std::string_view returns = "void ";
   std::string_view name = whole.get();
   if (name.starts_with(returns)) name.remove_prefix(returns.size());
-  // The parameters are what the last parenthesis at no depth opens.
+  // The parameters start at the last parenthesis of depth 0.
   std::size_t depth = 0;
   for (std::size_t at = name.size(); at-- != 0;) {
     if (name[at] == ')') ++depth;
@@ -45,7 +45,7 @@ std::string source_name(const std::string& kernel) {
   return std::string(name);
 }
 
-/// What a program that is not in C++ has given for one launch.
+/// The arguments of one launch, for stand-ins registered from other languages.
 class ForeignWork {
  public:
   explicit ForeignWork(const sim_abi::KernelWork& work) : work_(work) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host functions that stand in for kernels, by the names of the kernels. They belong to the
-// process and outlive simulators. Guarded by a lock of their own.
+// The host functions that replace kernels, by kernel name. They belong to the process and outlive
+// simulators. Guarded by a lock of their own.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace berth::sim {
 
-/// Instead of what the name had; an empty function removes that.
+/// Replaces the function of that name; an empty function removes it.
 void set_stand_in(const std::string& name, KernelStandIn stand_in);
-/// By the name of the kernel, or, where it is mangled, by that of the source without parameters.
-/// Null: there is none.
+/// By kernel name, or for a mangled name also by the source name without parameters. Null if there
+/// is none.
 std::shared_ptr<const KernelStandIn> find_stand_in(std::string_view kernel);
 
 }  // namespace berth::sim

@@ -37,7 +37,7 @@ class OperationQueue {
   void push(Operation&& operation) { operations_.push_back(std::move(operation)); }
 
   void pop() {
-    operations_[head_].work = WaitWork{};  // frees what was staged
+    operations_[head_].work = WaitWork{};  // frees staged content
     ++head_;
     if (head_ == operations_.size() || head_ >= kCompactAt) {
       operations_.erase(operations_.begin(),
@@ -57,21 +57,21 @@ inline constexpr int kLeastPriority = 0;
 inline constexpr int kGreatestPriority = -5;
 
 enum class StreamKind {
-  blocking,      ///< made by a call; waits for the legacy stream, and it for them
-  non_blocking,  ///< made by a call with CU_STREAM_NON_BLOCKING
+  blocking,      ///< created by a call; it and the legacy stream wait for each other
+  non_blocking,  ///< created by a call with CU_STREAM_NON_BLOCKING
   legacy,        ///< the default stream of its context
-  per_thread,    ///< the default stream of one thread; as blocking
+  per_thread,    ///< the default stream of one thread; also blocking
 };
 
 /// Values that CUDA reserves for default streams, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
 inline constexpr Handle kLegacyStream = 1;
 inline constexpr Handle kPerThreadStream = 2;
 
-/// Where the scheduler keeps a stream that has work.
+/// The position of a stream with work in the scheduler.
 enum class Place {
-  none,      ///< its head runs, or waits for work
-  ready,     ///< its head may run
-  at_value,  ///< its head may run as soon as memory has a value
+  none,      ///< its head runs, or waits for other work
+  ready,     ///< its head is eligible
+  at_value,  ///< its head is eligible once memory has a value
 };
 
 struct Stream {
@@ -85,7 +85,7 @@ struct Stream {
                       : kind_ == StreamKind::per_thread ? kPerThreadStream
                                                         : handle_) {}
 
-  /// Created by a call, and not destroyed by one.
+  /// Created by a call, and not destroyed.
   [[nodiscard]] bool was_created() const {
     return !destroyed && launcher == 0 &&
            (kind == StreamKind::blocking || kind == StreamKind::non_blocking);
@@ -96,12 +96,12 @@ struct Stream {
   int device;  ///< slot
   StreamKind kind;
   int priority;
-  Handle caller_handle;  ///< what callers know it by; a chain of a graph, the stream of the launch
+  Handle caller_handle;  ///< as returned to callers; for a chain of a graph, the launching stream
   bool destroyed = false;
-  bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
-  /// Virtual time: when its head became eligible.
+  bool running = false;  ///< its head: a host function outside the lock, or work in virtual time
+  /// Virtual time: the time at which its head became eligible.
   std::uint64_t ready_ns = 0;
-  std::uint64_t began_ns = 0;  ///< its head, or what ran last
+  std::uint64_t began_ns = 0;  ///< its head, or the last operation that ran
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
   OperationQueue queue;
@@ -109,12 +109,12 @@ struct Stream {
   /// Of the kernel that ran last on the stream, or polls; nullopt if the last operation was not a
   /// kernel.
   std::optional<Arrival> kernel_arrival = std::nullopt;
-  CapturePoint captured;  ///< where it stands in a capture; nowhere while it is not captured
+  CapturePoint captured;  ///< its position in a capture; empty if it is not capturing
   Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
-  std::optional<int> channel = std::nullopt;  ///< of its context, that it shares; none of its own
-  std::size_t busy_index = 0;  ///< among the scheduler's busy streams, while there is work
+  std::optional<int> channel = std::nullopt;  ///< the channel in its context; none: not shared
+  std::size_t busy_index = 0;  ///< index in the scheduler's busy streams, while it has work
   Place place = Place::none;
-  std::size_t place_index = 0;  ///< among the streams in that place, but for virtual time
+  std::size_t place_index = 0;  ///< index among the streams in that place, except in virtual time
   /// Streams whose heads wait for the operation of that number, in order. May contain streams that
   /// do not wait any more.
   using Waiter = std::pair<std::uint64_t, Handle>;
