@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the C ABI that the module calls: structs, functions, and statuses as exceptions.
+"""The part of the C ABI that the module uses: structs, functions, and statuses as exceptions.
 
-tests/python/abi_test.py holds each declaration against the headers.
+tests/python/abi_test.py compares each declaration with the headers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Report = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 
 
 class Sized(ctypes.Structure):
-    """A struct that grows at its end. The fields of a struct follow those of its base."""
+    """A struct whose later versions add fields at its end. Fields follow those of the base."""
 
     _fields_ = [("struct_size", c_size_t)]
 
@@ -302,7 +302,7 @@ for _name, _parameters in FUNCTIONS.items():
 
 
 def take_text(text: c_void_p) -> str:
-    """The text of a `char**` output, which is freed."""
+    """Returns the text of a `char**` output, and frees it."""
     try:
         return ctypes.cast(text, c_char_p).value.decode(errors="replace")
     finally:

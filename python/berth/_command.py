@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `berth` of the wheel, which is a program of its own."""
+"""The command `berth` of the wheel, a native program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing
 
 
 def main() -> typing.NoReturn:
-    """Becomes the program that the wheel has beside the library."""
+    """Replaces this process by the program beside the library."""
     own = pathlib.Path(__file__).parent / "bin" / "berth"
     if not own.exists():
         sys.exit(f"{own} is missing: this is the Python module alone, without the wheel's command")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handle of a runtime, which every object obtained from it keeps alive."""
+"""The handle of a runtime. Every object obtained from the runtime keeps it alive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ atexit.register(ALIVE.clear)
 
 
 def checked_size(value: int, name: str) -> int:
-    """A number of bytes, which ctypes would cut."""
+    """Checks a number of bytes, which ctypes would truncate."""
     size = operator.index(value)
     if not 0 <= size <= _abi.NO_LIMIT:
         raise errors.InvalidArgument(f'"{name}" is {size}; accepted: 0 to {_abi.NO_LIMIT}')
@@ -25,7 +25,7 @@ def checked_size(value: int, name: str) -> int:
 
 
 def checked_text(value: str, name: str) -> bytes:
-    """Text for C, which ends at a zero."""
+    """Checks and encodes text for C, where a zero ends it."""
     text = value.encode()
     if b"\0" in text:
         raise errors.InvalidArgument(f'"{name}" contains a zero character: {value!r}')
@@ -33,7 +33,7 @@ def checked_text(value: str, name: str) -> bytes:
 
 
 class RuntimeHandle:
-    """A berth_runtime, and what was obtained from it: it is destroyed after all of that."""
+    """A berth_runtime and the objects obtained from it. It is destroyed after all of them."""
 
     __slots__ = ("__weakref__", "callbacks", "live", "pointer")
 

@@ -12,7 +12,7 @@ VARIABLE = "BERTH_LIBRARY"
 
 
 def _load() -> ctypes.CDLL:
-    """The file that BERTH_LIBRARY names, else that of the wheel, else what the loader finds."""
+    """Loads the file named by BERTH_LIBRARY, else the one in the wheel, else the loader's."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         try:
@@ -53,12 +53,12 @@ def folder() -> pathlib.Path:
     place = _Place()
     address = ctypes.cast(library.berth_version, ctypes.c_void_p)
     if not ctypes.CDLL(None).dladdr(address, ctypes.byref(place)) or not place.file:
-        raise ImportError(f"the loader does not tell where {FILE} is")
+        raise ImportError(f"the loader does not report the path of {FILE}")
     return pathlib.Path(os.fsdecode(place.file)).parent
 
 
 def beside(file: str) -> str:
-    """The path of another library of berth, which is installed beside libberth."""
+    """Returns the path of another library that is installed beside libberth."""
     for place in (folder() / file, folder().parent / "adapters" / file):
         if place.exists():
             return str(place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks by address, for libraries that keep addresses and streams of their own."""
+"""Blocks by address, for libraries that manage addresses and streams themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEGACY = 1
 
 
 class RawMemory:
-    """An allocator by addresses. Its runtime cannot be closed while this exists."""
+    """An allocator with raw addresses. Its runtime cannot be closed while this exists."""
 
     def __init__(self, allocator: Allocator, device_text: str):
         self.allocator = allocator
@@ -26,7 +26,7 @@ class RawMemory:
         self._runtime.live.add(("memory of another library", id(self)))
 
     def allocate(self, size: int, stream: int) -> int:
-        """A block that work submitted to the CUstream from now on may use; 0 for 0 bytes."""
+        """Allocates a block for work submitted to the CUstream from now on; 0 for 0 bytes."""
         data = ctypes.c_void_p()
         _abi.library.berth_allocator_allocate(
             self.allocator._get(), checked_size(size, "size"), self._stream(stream),
@@ -35,9 +35,9 @@ class RawMemory:
         return data.value or 0
 
     def free(self, address: int, stream: int | None) -> None:
-        """Frees a block behind the work that the CUstream holds; None: no work uses it any more.
+        """Frees a block after the work submitted to the CUstream; None: no work uses the block.
 
-        If that work cannot be marked, it is waited for.
+        If no event can be recorded behind that work, waits for it.
         """
         if not address:
             return

@@ -15,7 +15,7 @@ from berth.stream import Stream
 if typing.TYPE_CHECKING:
     from berth.memory import Block
 
-#: What `__dlpack__` and `__cuda_array_interface__` number streams by.
+#: Numbers of streams in `__dlpack__` and `__cuda_array_interface__`.
 _LEGACY = 1
 _PER_THREAD = 2
 _NO_ORDER = -1
@@ -60,9 +60,9 @@ class Array:
         """
         own = self.__dlpack_device__()
         if copy:
-            raise BufferError("a copy was asked for; copy with berth.Runtime.copy() instead")
+            raise BufferError("a copy was requested; use berth.Runtime.copy()")
         if dl_device is not None and tuple(dl_device) != own:
-            raise BufferError(f"the memory is of device {own}, not of {tuple(dl_device)}")
+            raise BufferError(f"the memory is on device {own}, not on {tuple(dl_device)}")
         self.block._live()
         self._hand_over(stream)
         is_versioned = max_version is not None and max_version[0] >= dlpack_abi.MAJOR
@@ -72,7 +72,7 @@ class Array:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, typing.Any]:
-        """Version 3, with the stream of the block, for whose work the consumer waits."""
+        """Version 3, with the stream of the block; the consumer waits for its work."""
         stream = self.block.stream
         if stream is None:
             raise AttributeError("__cuda_array_interface__: host memory has __array_interface__")
@@ -81,9 +81,9 @@ class Array:
 
     @property
     def __array_interface__(self) -> dict[str, typing.Any]:
-        """Of numpy, for host memory."""
+        """The protocol of numpy, for host memory."""
         if self.block.stream is not None:
-            raise AttributeError("__array_interface__: the memory is of a device")
+            raise AttributeError("__array_interface__: the memory is on a device")
         self.block._live()
         interface = self._interface()
         if not self.block.pointer:  # numpy takes no null

@@ -20,7 +20,7 @@ __all__ = ["DeviceMemoryResource", "PinnedMemoryResource", "runtime"]
 
 @functools.cache
 def runtime() -> Runtime:
-    """The runtime that serves resources for which no other is named; the first call creates it."""
+    """The default runtime of resources; the first call creates it."""
     return Runtime()
 
 
@@ -30,17 +30,17 @@ def _handle(stream: typing.Any) -> int:
 
 
 class _Resource(cuda.core.MemoryResource):
-    """What both kinds have in common: each block is ordered on the stream that is passed."""
+    """The base of both kinds: each block is ordered on the stream passed to allocate()."""
 
     _memory: RawMemory
 
     def allocate(self, size: int, *, stream: typing.Any) -> cuda.core.Buffer:
-        """Work submitted to `stream` from now on may use the memory. Its content is undefined."""
+        """Allocates memory for work submitted to `stream` from now on. Its content is undefined."""
         address = self._memory.allocate(size, _handle(stream))
         return cuda.core.Buffer.from_handle(address, size, mr=self, stream=stream)
 
     def deallocate(self, ptr: typing.Any, size: int, *, stream: typing.Any) -> None:
-        """Frees a block behind the work that `stream` and the stream of the block hold."""
+        """Frees a block after the work submitted to `stream` and to the stream of the block."""
         self._memory.free(int(ptr), None if stream is None else _handle(stream))
 
     def retire_stream(self, stream: typing.Any) -> None:
@@ -86,7 +86,7 @@ class PinnedMemoryResource(_Resource):
     """Page-locked host memory, which every device can access."""
 
     def __init__(self, device: cuda.core.Device | int = 0, *, runtime: Runtime | None = None):
-        """`device`: that of the streams; the memory is near it."""
+        """`device`: the device of the streams; the memory is on its NUMA node."""
         index = device if isinstance(device, int) else device.device_id
         chosen = runtime or globals()["runtime"]()
         self._memory = RawMemory(chosen.pinned_memory, f"cuda:{index}")

@@ -21,7 +21,7 @@ __all__ = ["allocate", "device_segments", "enable", "free", "pinned_segments", "
 
 @functools.cache
 def runtime() -> Runtime:
-    """The runtime that serves CuPy; the first call creates it."""
+    """The runtime of CuPy's memory; the first call creates it."""
     created = Runtime()
     created._handle.live.add(("memory of CuPy", 0))
     return created
@@ -62,7 +62,7 @@ def allocate(size: int, device: int) -> int:
 
 
 def free(address: int, device: int) -> None:
-    """For PythonFunctionAllocator: frees a block behind the work of CuPy's current stream."""
+    """For PythonFunctionAllocator: frees a block after the work of CuPy's current stream."""
     import cupy
 
     _memory(device).free(address, cupy.cuda.get_current_stream().ptr)
@@ -78,7 +78,7 @@ def device_segments() -> typing.Any:
 
 
 class PinnedSegment:
-    """What cupy.cuda.PinnedMemoryPool keeps: page-locked memory of one device's users."""
+    """A segment of cupy.cuda.PinnedMemoryPool: page-locked memory for one device."""
 
     def __init__(self, size: int, device: int):
         self._free = _library().berth_cupy_pinned_free

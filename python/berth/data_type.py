@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data types as numpy writes them and as DLPack numbers them."""
+"""Data types in numpy's notation and with DLPack's codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OWN_ORDER, _SWAPPED = "<>" if sys.byteorder == "little" else "><"
 
 @dataclasses.dataclass(frozen=True)
 class DataType:
-    """A type of numbers."""
+    """A type of elements."""
 
     code: int  #: DLPack's DLDataTypeCode
     bits: int
@@ -39,7 +39,7 @@ class DataType:
 
     @property
     def type_string(self) -> str:
-        """As numpy writes it: `<f4`."""
+        """The type string of numpy: `<f4`."""
         for letter, code in _CODES.items():
             if code == self.code:
                 order = "|" if self.bits == 8 else _OWN_ORDER
@@ -73,6 +73,6 @@ def parse(text: str) -> DataType:
         if bits in _BITS[letter]:
             return DataType(_CODES[letter], bits)
     raise errors.InvalidArgument(
-        f'"{text}" is no data type; accepted: type strings of numpy in the order of this machine, '
+        f'"{text}" is not a data type; accepted: native-order type strings of numpy '
         'such as "f4" or "<f4", names such as "float32", "bool", and "bfloat16"'
     )

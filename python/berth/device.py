@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices as a user names them, and what is known about them."""
+"""Device names, and information about devices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DLPACK_CUDA_HOST = 3
 
 
 class Device:
-    """A value that names a device: `Device("cuda:1")`, `Device("cuda", 1)`, `Device("cpu")`.
+    """The name of a device: `Device("cuda:1")`, `Device("cuda", 1)`, `Device("cpu")`.
 
-    It does not check that the device exists. `index` is -1 for a device without one, which is the
+    The device need not exist. `index` is -1 for a device without one, which is the
     current device of its type.
     """
 
@@ -32,7 +32,7 @@ class Device:
             self._value = text._value
             return
         if not isinstance(text, str):
-            raise TypeError(f"a device is a text or a Device, not {type(text).__name__}")
+            raise TypeError(f"a device is a str or a Device, not {type(text).__name__}")
         value = _abi.Device()
         name = text if index is None else f"{text}:{operator.index(index)}"
         _abi.library.berth_device_parse(name.encode(), ctypes.byref(value))
@@ -46,7 +46,7 @@ class Device:
 
     @classmethod
     def from_dlpack(cls, device_type: int, device_id: int) -> Device:
-        """The device that DLPack names by these two numbers; pinned memory is `cpu`."""
+        """The device of a DLPack device type and number; pinned memory is `cpu`."""
         if device_type in (DLPACK_CPU, DLPACK_CUDA_HOST):
             return cls("cpu")
         if device_type == DLPACK_CUDA:
@@ -57,7 +57,7 @@ class Device:
         )
 
     def to_dlpack(self) -> tuple[int, int]:
-        """The device as DLPack names it: its type and its number."""
+        """The device type and number of DLPack."""
         if self.type == "cpu":
             return (DLPACK_CPU, 0)
         if self.type == "cuda" and self.index >= 0:

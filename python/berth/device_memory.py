@@ -38,10 +38,10 @@ class MappedRange:
 
     pointer: int
     bytes: int
-    #: The range consists of pieces of this size, each one physical allocation.
+    #: The size of the physical allocations that make up the range.
     piece_bytes: int
     device: Device
-    #: Whether the same memory is mapped elsewhere, too.
+    #: Whether the same memory is also mapped at another address.
     is_alias: bool
 
     @classmethod
@@ -51,7 +51,7 @@ class MappedRange:
 
 
 class _DeviceAllocator(Allocator):
-    """What a device's own allocator and its pools have in common."""
+    """The base of a device's allocator and its private pools."""
 
     def __init__(self, runtime: RuntimeHandle, pointer: ctypes.c_void_p, default: Stream):
         super().__init__(runtime, pointer)
@@ -105,7 +105,7 @@ class DeviceMemory(_DeviceAllocator):
         bytes_max: int = 0,
         soft_bytes_max: int = 0,
     ) -> Pool:
-        """Creates a private pool; 0 is no limit but that of the device.
+        """Creates a private pool; 0: limited only by the device.
 
         `contiguous`: each block lies in one physical allocation, which stays at its address: for
         MemoryConnection, network cards and resident kernels. Such a pool cannot sleep.
@@ -125,7 +125,7 @@ class DeviceMemory(_DeviceAllocator):
         return Pool(self, pool)
 
     def sleep(self, name: str, *, keep_content: bool = False) -> int:
-        """Puts all pools of this name to sleep; the number of bytes that were returned."""
+        """Puts all pools of this name to sleep; returns the number of bytes released."""
         released = ctypes.c_size_t()
         _abi.library.berth_memory_pools_sleep(
             self._runtime.get(),
@@ -165,13 +165,13 @@ class Pool(_DeviceAllocator):
         return (name.value or b"").decode()
 
     def sleep(self, *, keep_content: bool = False) -> int:
-        """Returns all physical memory to the driver; the number of bytes. Addresses stay valid."""
+        """Releases all physical memory; returns its number of bytes. Addresses stay reserved."""
         released = ctypes.c_size_t()
         _abi.library.berth_memory_pool_sleep(self._open(), keep_content, ctypes.byref(released))
         return released.value
 
     def wake(self) -> None:
-        """Obtains the same amount of memory again, at the same addresses."""
+        """Maps the same amount of memory again, at the same addresses."""
         _abi.library.berth_memory_pool_wake(self._open())
 
     @property
@@ -182,7 +182,7 @@ class Pool(_DeviceAllocator):
 
     @contextlib.contextmanager
     def use(self, stream: Stream | None = None) -> typing.Iterator[Pool]:
-        """Routes requests of the device's allocator here: of this thread, or those on `stream`."""
+        """Routes requests of this thread, or those on `stream`, to this pool."""
         scope = ctypes.c_void_p()
         if stream is None:
             _abi.library.berth_memory_pool_scope_enter(self._open(), ctypes.byref(scope))

@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 
 class _Export:
-    """A tensor, and what it refers to."""
+    """An exported tensor, and the objects that it refers to."""
 
     def __init__(self, array: Array, kind: type[Managed | ManagedVersioned]):
         dimensions = len(array.shape)
@@ -48,9 +48,9 @@ class _Export:
         self.address = ctypes.addressof(self.struct)
 
 
-# A default argument is there for as long as the function is.
+# A default argument exists as long as the function.
 def _let_go(address: int, exports: dict[int, _Export] = _exports) -> None:
-    """The importer lets go, on any thread."""
+    """The deleter: the importer releases the tensor, on any thread."""
     export = exports.pop(address, None)
     if export is not None:
         export.block._exports.discard(address)
@@ -67,7 +67,7 @@ def _destroy_capsule(
     is_valid: typing.Any = dlpack_abi.is_valid,
     pointer_of: typing.Any = dlpack_abi.pointer_of,
 ) -> None:
-    """A capsule that nobody took: a taken one has another name."""
+    """Destroys a capsule. One that was consumed has another name, and is left alone."""
     for name in names:
         if is_valid(capsule, name):
             let_go(pointer_of(capsule, name))
@@ -80,7 +80,7 @@ dlpack_abi.keep_forever(_destroy_capsule)
 
 @atexit.register
 def _disarm() -> None:
-    """Lets importers that outlive the interpreter call nothing: DLPack allows a null deleter."""
+    """Removes the deleters, because importers may outlive the interpreter."""
     for export in list(_exports.values()):
         export.struct.deleter = None
 
@@ -102,7 +102,7 @@ def export(array: Array, is_versioned: bool) -> object:
 
 
 class ImportedArray:
-    """An array of another library. It is released by `release()`, or when nothing refers to it."""
+    """An array of another library. It is released by `release()`, or with its last reference."""
 
     def __init__(self, struct: Managed | ManagedVersioned):
         self._struct: Managed | ManagedVersioned | None = struct
@@ -119,7 +119,7 @@ class ImportedArray:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one after the other, in C order."""
+        """Whether the elements are contiguous in C order."""
         if self.strides is None or math.prod(self.shape) == 0:
             return True
         expected = 1
@@ -152,7 +152,7 @@ class ImportedArray:
 
 
 def from_dlpack(source: typing.Any, stream: Stream | None = None) -> ImportedArray:
-    """Takes an array of another library, which stays in its place.
+    """Imports an array of another library without a copy.
 
     Work submitted to `stream` from now on may use it; None: the legacy default stream of its
     device. Wait for that work before the array is released.
@@ -173,9 +173,7 @@ def from_dlpack(source: typing.Any, stream: Stream | None = None) -> ImportedArr
             array = ImportedArray(struct)
             dlpack_abi.rename(id(capsule), used)
             return array
-    raise errors.InvalidArgument(
-        "__dlpack__() returned no capsule of a tensor, or one that was taken before"
-    )
+    raise errors.InvalidArgument("__dlpack__() returned no tensor capsule, or a consumed one")
 
 
 def _check_version(struct: Managed | ManagedVersioned) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structs of DLPack 1.x, as its specification lays them out."""
+"""The structs of DLPack 1.x, as in its specification."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ NAMES: dict[type, tuple[bytes, bytes]] = {
 
 
 def _function(name: str, result: object, *parameters: object) -> ctypes._CFuncPtr:
-    # A function of its own: other modules set other types on those of ctypes.pythonapi.
+    # A separate function object: other modules set other types on ctypes.pythonapi.
     return ctypes.PYFUNCTYPE(result, *parameters)((name, ctypes.pythonapi))
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 
 class Error(RuntimeError):
-    """A call of berth failed. Nothing is lost, and the next call works."""
+    """A call of berth failed. No state is lost, and later calls work."""
 
-    #: The code of the driver or of a backend; 0 if no call of theirs failed.
+    #: The code of the driver or of a backend; 0 if no such call failed.
     driver_code: int = 0
 
 
 class InvalidArgument(Error, ValueError):
-    """Something that was named does not exist or is not accepted."""
+    """An argument does not exist or is not accepted."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """Device memory, pinned memory, or the memory of the process is short."""
+    """Out of device memory, pinned memory, or memory of the process."""
 
 
 class NotSupported(Error, NotImplementedError):
-    """The device or the driver does not support it."""
+    """The device or the driver does not support the operation."""
 
 
 class DriverError(Error):
@@ -32,15 +32,15 @@ class InternalError(Error):
 
 
 class Exhausted(Error):
-    """A bounded pool has reached its bound, and all of it is on lease."""
+    """A bounded pool has reached its bound, and all its objects are leased."""
 
 
 class StreamCaptured(Error):
-    """Refused, because it would break the capture of a stream."""
+    """The call is forbidden during the capture of a stream."""
 
 
 class Cancelled(Error):
-    """Cancelled before it was done."""
+    """The operation was cancelled before it completed."""
 
 
 class FileError(Error):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocators, and the blocks that they hand out."""
+"""Allocators and their blocks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if typing.TYPE_CHECKING:
     from berth.array import Array
 
 _KIND = "block"
-#: What a block has until it is exported for the first time.
+#: The exports of a block before its first export.
 _NO_EXPORTS: typing.Any = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)
 class Gauge:
-    """A level: its current value, and its peak since the last reset."""
+    """A gauge: its current value, and its peak since the last reset."""
 
     current: int
     peak: int
@@ -48,9 +48,9 @@ class MemoryCounters:
 
 
 class Block:
-    """A block of memory. It is freed when nothing refers to it, or by `free()`.
+    """A block of memory. It is freed by `free()`, or with its last reference.
 
-    The free is ordered on the stream of the block, behind the work that the stream holds. A use on
+    The free is ordered after the work submitted to the stream of the block. A use on
     another stream must be recorded.
     """
 
@@ -90,21 +90,21 @@ class Block:
         return self._stream
 
     def record_stream(self, stream: Stream) -> None:
-        """Reuse of the block waits for the work that `stream` holds when the block is freed."""
+        """Reuse of the block waits for work submitted to `stream` until the block is freed."""
         if self._live():
             _abi.library.berth_allocator_record_stream(
                 self._allocator._get(), self._pointer, stream._live()
             )
 
     def record_use(self, stream: Stream) -> None:
-        """Reuse of the block waits for the work that `stream` holds now."""
+        """Reuse of the block waits for work submitted to `stream` so far."""
         if self._live():
             _abi.library.berth_allocator_record_use(
                 self._allocator._get(), self._pointer, stream._live()
             )
 
     def free(self) -> None:
-        """Frees the block now. Repeated: no effect. Refused while another library has it."""
+        """Frees the block now. Repeated: no effect. Refused while another library uses it."""
         if not self._pointer:
             return
         if self._exports:
@@ -154,7 +154,7 @@ class Block:
         return f"<berth.Block of {self._bytes} bytes at {self._pointer:#x}, {where}>"
 
     def _live(self) -> bool:
-        """Whether there is memory; a block that was freed is an error."""
+        """Whether the block has memory; raises if it was freed."""
         if not self._pointer and self._bytes:
             raise errors.InvalidArgument("the block was freed")
         return bool(self._pointer)
@@ -166,7 +166,7 @@ class Block:
         self._allocator._runtime.live.discard((_KIND, pointer))
 
     def _give_up(self) -> None:
-        """The memory belongs to somebody else from now on."""
+        """Releases ownership of the memory without freeing it."""
         self._allocator._runtime.live.discard((_KIND, self._pointer))
         self._pointer = self._bytes = 0
 
@@ -188,11 +188,11 @@ class Allocator:
         self._pointer = pointer
         device = _abi.Device()
         _abi.library.berth_allocator_get_location(pointer, ctypes.byref(device))
-        #: The device whose memory this is; `cpu` for pinned and pageable host memory.
+        #: The device of the memory; `cpu` for pinned and pageable host memory.
         self.device = Device.from_abi(device)
 
     def allocate(self, size: int, stream: Stream | None = None) -> Block:
-        """Allocates `size` bytes that work submitted to `stream` from now on may use.
+        """Allocates `size` bytes for work submitted to `stream` from now on.
 
         None is the legacy default stream of the device. The content is undefined.
         """
@@ -204,7 +204,7 @@ class Allocator:
         return Block(self, data.value or 0, size, None if self.device.is_cpu else stream)
 
     def trim(self, bytes_to_keep: int = 0) -> int:
-        """Returns cached memory to the driver; the number of bytes that were returned."""
+        """Releases cached memory to the driver; returns the number of bytes released."""
         released = ctypes.c_size_t()
         _abi.library.berth_allocator_trim(
             self._get(), checked_size(bytes_to_keep, "bytes_to_keep"), ctypes.byref(released)
@@ -247,11 +247,11 @@ class Allocator:
 
 
 class HostMemory(Allocator):
-    """Pageable memory of `cpu`, which is ordered on no stream."""
+    """Pageable memory of `cpu`, not ordered on a stream."""
 
 
 class PinnedMemory(Allocator):
-    """Page-locked host memory, which is ordered on no stream."""
+    """Page-locked host memory, not ordered on a stream."""
 
     _is_pinned = True
 

@@ -5,7 +5,7 @@
 
     berth.numba.enable()  # before Numba's first use of a device
 
-NUMBA_CUDA_MEMORY_MANAGER=berth.numba does it for a program that is not changed.
+NUMBA_CUDA_MEMORY_MANAGER=berth.numba enables it for an unchanged program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from berth._raw import RawMemory
 
 __all__ = ["MemoryManager", "enable", "runtime"]
 
-#: Freed blocks wait for the device together: from so many, or so many bytes, on.
+#: The number and bytes of freed blocks from which one wait for the device frees all.
 PENDING_BLOCKS_MAX = 64
 PENDING_BYTES_MAX = 256 << 20
 
@@ -34,7 +34,7 @@ _OUT_OF_MEMORY = 2
 
 @functools.cache
 def runtime() -> Runtime:
-    """The runtime that serves Numba; the first call creates it."""
+    """The runtime of Numba's memory; the first call creates it."""
     return Runtime()
 
 
@@ -93,11 +93,11 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
         )
 
     def free(self, address: int) -> None:
-        """Takes a block back. It serves again after the device was idle."""
+        """Frees a block. It is reused once the device has been idle."""
         with self._lock:
             size = self._live.pop(address, None)
             if size is None:
-                return  # of before a reset
+                return  # allocated before a reset
             self._pending[address] = size
             if self._is_deferred:
                 return
@@ -108,9 +108,9 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
                 self.finish_frees()
 
     def finish_frees(self) -> None:
-        """Waits for the device, and frees what was taken back.
+        """Waits for the device, and frees the collected blocks.
 
-        If the wait fails, as during the capture of a graph, a later call does it.
+        If the wait fails, as during the capture of a graph, a later call retries.
         """
         with self._lock:
             if not self._pending:
@@ -135,7 +135,7 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
 
     @contextlib.contextmanager
     def defer_cleanup(self) -> typing.Iterator[None]:
-        """Frees nothing, and so waits for nothing, within the block."""
+        """Neither frees nor waits within the `with` block."""
         with super().defer_cleanup():
             self._is_deferred += 1
             try:
@@ -149,7 +149,7 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
 
     def _device(self) -> Device:
         device = self.context.device
-        # Of a context of other code, Numba has the number alone.
+        # For a context of other code, Numba has only the handle.
         return Device("cuda", int(getattr(device, "id", device)))
 
     def get_ipc_handle(self, memory: typing.Any) -> typing.NoReturn:
@@ -160,7 +160,7 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
 
 
 class _Free:
-    """What ends a block: a finalizer must not keep its memory manager."""
+    """The finalizer of a block, without a reference to its memory manager."""
 
     def __init__(self, manager: weakref.ref[MemoryManager], address: int):
         self.manager = manager
@@ -172,5 +172,5 @@ class _Free:
             manager.free(self.address)
 
 
-#: Where NUMBA_CUDA_MEMORY_MANAGER looks.
+#: The attribute that NUMBA_CUDA_MEMORY_MANAGER reads.
 _numba_memory_manager = MemoryManager

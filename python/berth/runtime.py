@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime, the one object that owns everything."""
+"""The runtime, which owns all objects of berth."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SEVERITIES = {0: "warning", 1: "error"}
 
 
 class Runtime:
-    """The owner of the devices, streams, memory and copies of one driver.
+    """The owner of all devices, streams, memory and copies of one driver.
 
-    It is destroyed when nothing refers to it and to what was obtained from it. When the interpreter
+    It is destroyed with the last reference to it and to its objects. When the interpreter
     ends, nothing is destroyed: the process frees everything.
     """
 
@@ -83,7 +83,7 @@ class Runtime:
 
     @classmethod
     def _borrow(cls, pointer: int) -> Runtime:
-        """The runtime of another library, which never destroys it."""
+        """Refers to a runtime of another library, which is never destroyed."""
         runtime = cls.__new__(cls)
         handle = RuntimeHandle(ctypes.c_void_p(pointer), ())
         handle.live.add(("owner", 0))
@@ -170,7 +170,7 @@ class Runtime:
         )
 
     def stream(self, device: Device | str, priority: int = 0) -> Stream:
-        """Leases a pooled stream; lower priorities run first, 0 is the lowest."""
+        """Leases a pooled stream; streams of lower numbers run first, 0 is the lowest priority."""
         value = _abi.Stream()
         _abi.library.berth_stream_acquire(
             self._handle.get(), Device(device)._value, priority, ctypes.byref(value)
@@ -178,7 +178,7 @@ class Runtime:
         return Stream(self._handle, value, is_leased=True)
 
     def external_stream(self, device: Device | str, handle: int) -> Stream:
-        """Refers to a stream of other code by its CUstream; 0 is the legacy default stream.
+        """Refers to a foreign stream by its CUstream; 0 is the legacy default stream.
 
         Call `Allocator.retire_stream()` before that code destroys it.
         """
@@ -193,11 +193,11 @@ class Runtime:
         self._copy("berth_copy_async", target, source, size, stream)
 
     def copy(self, target: Block | int, source: Block | int, size: int, stream: Stream) -> None:
-        """Copies in the order of `stream`, and returns when the target has the bytes."""
+        """Copies in the order of `stream`, and returns when the copy is complete."""
         self._copy("berth_copy_sync", target, source, size, stream)
 
     def find(self, pointer: int) -> tuple[int, int, Device] | None:
-        """The live block around an address: its start, its size and its device."""
+        """The live block that contains an address: its start, size and device."""
         block = _abi.MemoryBlock()
         _abi.library.berth_memory_find(
             self._handle.get(), checked_size(pointer, "pointer"), ctypes.byref(block)
@@ -220,7 +220,7 @@ class Runtime:
         return json.loads(_abi.take_text(text))
 
     def statistics_text(self) -> str:
-        """The same for people, on 80 columns."""
+        """The same as a report of 80 columns."""
         text = ctypes.c_void_p()
         _abi.library.berth_statistics_to_text(self._handle.get(), ctypes.byref(text))
         return _abi.take_text(text)
@@ -272,6 +272,6 @@ def _address(side: Block | int, size: int) -> int:
     if size > side.bytes:
         from berth.errors import InvalidArgument
 
-        raise InvalidArgument(f"{size} bytes of a block of {side.bytes} bytes")
+        raise InvalidArgument(f"a copy of {size} bytes exceeds a block of {side.bytes} bytes")
     side._live()
     return side.pointer

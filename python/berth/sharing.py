@@ -25,7 +25,7 @@ def _milliseconds(seconds: float) -> int:
 class SharedBlock:
     """A block that another process has shared, mapped into this process.
 
-    It is returned to the other process when nothing refers to it, or by `free()`, which waits for
+    It is returned to the other process by `free()`, or with its last reference; this waits for
     all work of the device. Work of the two processes is not ordered.
     """
 
@@ -39,7 +39,7 @@ class SharedBlock:
         self._pointer = data.value or 0
         #: The size as the other process requested it.
         self.bytes = size.value
-        #: The device as this process numbers it.
+        #: The device, with this process's numbering.
         self.device = Device.from_abi(device)
         runtime.live.add((_BLOCK, handle.value or 0))
 
@@ -58,7 +58,7 @@ class SharedBlock:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, typing.Any]:
-        """Version 3, as bytes. The consumer takes care of the order."""
+        """Version 3, as bytes. The consumer orders its work."""
         if not self._pointer:
             raise errors.InvalidArgument("the block was freed")
         return {
@@ -88,7 +88,7 @@ class MemoryConnection:
     """
 
     def __init__(self, runtime: RuntimeHandle, socket: sockets.socket | int):
-        """Takes ownership of `socket`, which is of AF_UNIX and SOCK_SEQPACKET, and connected."""
+        """Takes ownership of `socket`, a connected one of AF_UNIX and SOCK_SEQPACKET."""
         number = socket if isinstance(socket, int) else socket.fileno()
         self._runtime = runtime
         self._handle = ctypes.c_void_p()
@@ -117,7 +117,7 @@ class MemoryConnection:
             if block._exports:
                 raise errors.InvalidArgument("a block that is exported cannot be shared")
         if len({block.pointer for block in given}) < len(given):
-            raise errors.InvalidArgument("a block is named twice")
+            raise errors.InvalidArgument("a block is passed twice")
         addresses = (ctypes.c_void_p * len(given))(*(block.pointer for block in given))
         shared = ctypes.c_size_t()
         try:
@@ -134,7 +134,7 @@ class MemoryConnection:
                 block._give_up()
 
     def receive(self, timeout: float = 0.0) -> SharedBlock | None:
-        """The next block that the other process has shared, in its order.
+        """Returns the next block that the other process has shared, in order.
 
         Waits up to `timeout` seconds for one. None: the timeout, or the connection has ended.
         """
@@ -159,13 +159,13 @@ class MemoryConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the other process has its end open, as far as calls have noticed."""
+        """Whether the other process has its end open, as observed by the latest call."""
         is_open = ctypes.c_bool()
         _abi.library.berth_memory_connection_is_open(self._open(), ctypes.byref(is_open))
         return is_open.value
 
     def close(self) -> None:
-        """Closes it, and frees the blocks that were not returned. Repeated: no effect.
+        """Closes the connection, and frees the blocks not returned. Repeated: no effect.
 
         Blocks that the other process has shared stay valid.
         """

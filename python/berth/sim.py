@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host functions that stand in for kernels, for a program under `berth sim --kernels host`.
+"""Host functions that replace kernels, for a program under `berth sim --kernels host`.
 
     import ctypes
     import berth.sim
@@ -74,7 +74,7 @@ _Value = typing.TypeVar("_Value", bound=ctypes._SimpleCData)
 
 
 class Launch:
-    """A launch of a kernel, valid while the stand-in runs."""
+    """A kernel launch, valid while the function runs."""
 
     def __init__(self, launch: _Launch) -> None:
         self.name: str = launch.name.decode()
@@ -84,7 +84,7 @@ class Launch:
         self._arguments = launch.arguments
 
     def argument(self, index: int, kind: type[_Value]) -> typing.Any:
-        """The parameter of the kernel at that place, of a type of ctypes."""
+        """The kernel parameter at `index`, as a ctypes type."""
         if not self._arguments:
             raise ValueError(f"{self.name} is launched without arguments")
         return kind.from_address(self._arguments[index]).value
@@ -104,7 +104,7 @@ def read(address: int, bytes: int) -> Use:
 
 
 def write(address: int, bytes: int) -> Use:
-    """A range that is read and written is one use of this kind."""
+    """A range that is written, or read and written."""
     return Use(address, bytes, True)
 
 
@@ -120,7 +120,7 @@ class Work:
 
 _Function = typing.Callable[[Launch], Work]
 
-#: What has been given to the driver, by a number of its own, until the driver releases it.
+#: Objects that the driver uses, by number, until it releases them.
 _works: dict[int, tuple[Work, typing.Any]] = {}
 _numbers = itertools.count(1)
 _stand_ins: dict[str, typing.Any] = {}
@@ -143,7 +143,7 @@ def _release(number: int) -> None:
 
 
 def _driver_function() -> typing.Any:
-    """Found as every program finds functions of its driver."""
+    """Looks up a function of the driver, as any program does."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -200,6 +200,6 @@ def kernel(name: str) -> typing.Callable[[_Function], _Function]:
 
 
 def remove(name: str) -> None:
-    """Nothing stands in for the kernels of that name any more."""
+    """Removes the function of that name."""
     _driver_function()(name.encode(), _StandIn(), None)
     _stand_ins.pop(name, None)

@@ -13,7 +13,7 @@ _KIND = "stream"
 
 
 class Stream:
-    """A stream of a device: on lease from the runtime's pool, or of other code."""
+    """A stream of a device: leased from the runtime's pool, or foreign."""
 
     __slots__ = ("_is_leased", "_runtime", "_value")
 
@@ -26,7 +26,7 @@ class Stream:
 
     @classmethod
     def from_native(cls, runtime: RuntimeHandle, device: _abi.Device, handle: int) -> Stream:
-        """A stream of other code, by its CUstream; 0 is the legacy default stream."""
+        """A foreign stream, by its CUstream; 0 is the legacy default stream."""
         value = _abi.Stream()
         _abi.library.berth_stream_from_native(runtime.get(), device, handle, ctypes.byref(value))
         return cls(runtime, value, is_leased=False)
@@ -53,7 +53,7 @@ class Stream:
         return done.value
 
     def wait_for(self, other: Stream) -> None:
-        """Work submitted from now on waits for the work that `other` holds now."""
+        """Orders work submitted from now on after the work submitted to `other` so far."""
         event = _abi.Event()
         pointer = self._runtime.get()
         _abi.library.berth_event_acquire_recorded(pointer, other._live(), ctypes.byref(event))
@@ -63,7 +63,7 @@ class Stream:
             _abi.library.berth_event_release(pointer, event)
 
     def release(self) -> None:
-        """Returns a pooled stream to its pool, where work may be pending. Repeated: no effect."""
+        """Returns a pooled stream to its pool; work may be pending. Repeated: no effect."""
         if not self._is_leased:
             return
         _abi.library.berth_stream_release(self._runtime.get(), self._value)

@@ -234,7 +234,7 @@ class ImportTest(unittest.TestCase):
                 return self.capsule
 
         struct = take(Taken.capsule)
-        with self.assertRaisesRegex(berth.InvalidArgument, "taken before"):
+        with self.assertRaisesRegex(berth.InvalidArgument, "a consumed one"):
             berth.from_dlpack(Taken())
         delete(struct)
         Taken.capsule = block.__dlpack__(max_version=(1, 0))

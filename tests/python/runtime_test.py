@@ -212,7 +212,7 @@ class StreamTest(unittest.TestCase):
         self.runtime.copy_async(block, source, 1000, stream)
         self.runtime.copy(target.pointer, block.pointer, 1000, stream)
         self.assertEqual(bytes(target.view()), bytes(source.view()))
-        with self.assertRaisesRegex(berth.InvalidArgument, "1001 bytes of a block of 1000"):
+        with self.assertRaisesRegex(berth.InvalidArgument, "1001 bytes exceeds a block of 1000"):
             self.runtime.copy(target, block, 1001, stream)
         block.free()
         with self.assertRaisesRegex(berth.InvalidArgument, "freed"):

@@ -5,7 +5,7 @@
 
     berth.torch.enable()  # before the first CUDA tensor
 
-`python -m berth.torch train.py` does it for a program that is not changed.
+`python -m berth.torch train.py` enables it for an unchanged program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from berth._library import beside
 
 __all__ = ["Pool", "enable", "is_enabled", "runtime"]
 
-#: The hooks of PyTorch's allocator, and the functions of libberth_torch.so that get them.
+#: The hooks of PyTorch's allocator, and their functions in libberth_torch.so.
 HOOKS = {
     "set_init_fn": "berth_torch_init",
     "set_reset_fn": "berth_torch_reset",
@@ -38,7 +38,7 @@ class _State:
     allocator: typing.Any = None
 
 
-# What these make stays for as long as the process runs, because PyTorch holds addresses in it.
+# Objects that are never freed, because PyTorch holds addresses in them.
 
 
 @functools.cache
@@ -51,7 +51,7 @@ def _library() -> ctypes.CDLL:
 
 @functools.cache
 def runtime() -> Runtime:
-    """The runtime whose memory PyTorch gets: its statistics, limits and pools.
+    """The runtime of PyTorch's memory, for statistics, limits and pools.
 
     The first call creates it, and reads the environment variables of berth.
     """
@@ -63,7 +63,7 @@ def runtime() -> Runtime:
 
 
 def _pluggable_allocator(allocate: str) -> typing.Any:
-    """A CUDAPluggableAllocator that allocates by this function of the library."""
+    """A CUDAPluggableAllocator with this allocation function of the library."""
     torch = _torch()
     runtime()  # a wrong option is reported here
     return torch.cuda.memory.CUDAPluggableAllocator(
@@ -125,11 +125,11 @@ class Pool:
             yield self
 
     def sleep(self, *, keep_content: bool = False) -> int:
-        """Returns all physical memory to the driver; the number of bytes. Addresses stay valid."""
+        """Releases all physical memory; returns its number of bytes. Addresses stay reserved."""
         return self.pool.sleep(keep_content=keep_content)
 
     def wake(self) -> None:
-        """Obtains the same amount of memory again, at the same addresses."""
+        """Maps the same amount of memory again, at the same addresses."""
         self.pool.wake()
 
 

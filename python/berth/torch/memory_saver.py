@@ -5,7 +5,7 @@
 
     berth.torch.memory_saver.enable()  # before the first use of torch_memory_saver
 
-From then on the package's `torch_memory_saver` is served by berth, without its preloaded library.
+From then on berth implements the package's `torch_memory_saver`, without its preloaded library.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class _Key(typing.NamedTuple):
 
 
 class _Unsupported:
-    """What torch_memory_saver asks of the library that it would load."""
+    """The functions of the library that torch_memory_saver would load."""
 
     def __getattr__(self, name: str) -> typing.Any:
         raise errors.NotSupported(f"torch_memory_saver on berth has no {name.removeprefix('tms_')}")
 
 
 class Backend:
-    """What torch_memory_saver calls: one pool for each tag, kind of backup, and device."""
+    """The backend of torch_memory_saver: one pool for each tag, kind of backup, and device."""
 
     _is_xpu = False
     _binary_wrapper: typing.Any
@@ -74,7 +74,7 @@ class Backend:
 
     @contextlib.contextmanager
     def disable(self) -> collections.abc.Iterator[None]:
-        """Inside of a region, new tensors come from memory that is never paused."""
+        """Inside a region, allocates new tensors from memory that is never paused."""
         regions = self._regions()
         if not regions:
             raise errors.InvalidArgument("disable() is called outside of any region")
@@ -82,7 +82,7 @@ class Backend:
             yield
 
     def pause(self, tag: str | None = None) -> None:
-        """Returns the physical memory of a tag, or of all. The addresses stay."""
+        """Releases the physical memory of a tag, or of all tags. Addresses stay reserved."""
         slept: list[berth.torch.Pool] = []
         try:
             for key, pool in self._of(tag):
@@ -96,7 +96,7 @@ class Backend:
             raise
 
     def resume(self, tag: str | None = None) -> None:
-        """Obtains the memory again, with its content where a backup was asked for.
+        """Maps the memory again, with its content if a backup was requested.
 
         If memory is short, some pools may be awake; the call can be repeated.
         """
