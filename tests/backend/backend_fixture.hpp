@@ -50,7 +50,7 @@ class BackendFixture {
   const std::shared_ptr<FakeMachine> machine = std::make_shared<FakeMachine>();
 };
 
-/// Bytes that differ from their neighbours and between seeds.
+/// Bytes that differ from their neighbors and between seeds.
 inline std::vector<std::byte> numbered_bytes(std::size_t count, unsigned seed = 1) {
   std::vector<std::byte> bytes(count);
   for (std::size_t i = 0; i < count; ++i)

@@ -159,7 +159,7 @@ TEST_CASE_FIXTURE(ContractFixture, "allocated memory cannot be registered on top
 }
 
 // cuMemHostRegister pins "the memory range specified by p and bytesize", and no other.
-TEST_CASE_FIXTURE(HostMemoryFixture, "neighbouring ranges are registered each for itself") {
+TEST_CASE_FIXTURE(HostMemoryFixture, "neighboring ranges are registered each for itself") {
   CHECK(pin(0, kPart) == CUDA_SUCCESS);
   CHECK_FALSE(is_pinned(kPart));
   CHECK(pin(kPart, kPart) == CUDA_SUCCESS);

@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(VirtualFixture, "two mappings of one handle are the same memor
 }
 
 // Programming Guide: separate allocations mapped side by side form one contiguous range.
-TEST_CASE_FIXTURE(VirtualFixture, "work runs across neighbouring mappings") {
+TEST_CASE_FIXTURE(VirtualFixture, "work runs across neighboring mappings") {
   if (!supported) return;
   const Block first = create();
   const Block second = create();

@@ -163,7 +163,7 @@ TEST_CASE("scattered ranges of pinned and device memory are one driver call for 
   }
 }
 
-TEST_CASE("neighbours of the list that adjoin on both sides travel as one") {
+TEST_CASE("neighbors of the list that adjoin on both sides travel as one") {
   for (const bool has_batches : {true, false}) {
     CAPTURE(has_batches);
     const sim::Config config = batch_machine(sim::Progress::eager);
@@ -198,7 +198,7 @@ TEST_CASE("what adjoins on one side only, or in another order, does not travel a
   CHECK(single_copy_calls(*test.runtime) == calls + 5);
 }
 
-TEST_CASE("ranges of two allocations that happen to be neighbours are copied, each by itself") {
+TEST_CASE("ranges of two allocations that happen to be neighbors are copied, each by itself") {
   Bytes memory(40 * kPage);
   unsigned char* const host = memory.data() + (kPage - address_of(memory.data()) % kPage);
   // What the first and what the second half is: page-locked by two calls, or one of them not at
@@ -244,7 +244,7 @@ TEST_CASE("ranges of two allocations that happen to be neighbours are copied, ea
   }
 }
 
-TEST_CASE("ranges of two allocations of a device that happen to be neighbours are copied") {
+TEST_CASE("ranges of two allocations of a device that happen to be neighbors are copied") {
   CopyTest test(batch_machine(sim::Progress::random), small_pieces());
   const Stream stream = test.stream();
   const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));

@@ -223,7 +223,7 @@ class CopyProgram {
     }
   }
 
-  /// Ranges that `device` may copy, and the host. Neighbours often adjoin, on one side or on both.
+  /// Ranges that `device` may copy, and the host. Neighbors often adjoin, on one side or on both.
   std::vector<Range> some_batch(int device) {
     std::vector<Range> batch;
     const std::size_t count = random_.size_up_to(60);

@@ -167,7 +167,7 @@ TEST_CASE("a forked child copies host memory") {
         }) == 0);
 }
 
-TEST_CASE("neighbouring ranges of one block are copied") {
+TEST_CASE("neighboring ranges of one block are copied") {
   CopyTest test(three_devices());
   const Stream stream = test.stream();
   for (const Kind kind : {Kind::device, Kind::pinned, Kind::pageable}) {

@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(ColdFile, "what has been written and not yet brought to the di
 }
 
 TEST_CASE_FIXTURE(ColdFile,
-                  "whole pages are written past the page cache, their neighbours through it") {
+                  "whole pages are written past the page cache, their neighbors through it") {
   if (!is_cold) return;
   constexpr std::size_t kBegin = 4096 - 100;
   constexpr std::size_t kEnd = kBytes - 4096 + 7;

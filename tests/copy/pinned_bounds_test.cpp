@@ -122,7 +122,7 @@ TEST_CASE("a range that runs past the end of its pinned block is refused by ever
     names_all(0, 4096);
     names_all(0, 515);
     names_all(508, 15);
-    blocks[1].reset();  // whether the neighbour is live or not
+    blocks[1].reset();  // whether the neighbor is live or not
     names_all(0, 600);
     for (const Allocation& each : blocks) {
       if (each.data() == nullptr) continue;

@@ -29,7 +29,7 @@ sim::Config devices(int count) {
   return config;
 }
 
-/// Four devices that differ in memory, so that a device can be told from its neighbours.
+/// Four devices that differ in memory, so that a device can be told from its neighbors.
 sim::Config four_sizes() {
   sim::Config config = devices(4);
   config.memory = {8_GiB, 16_GiB, 24_GiB, 32_GiB};

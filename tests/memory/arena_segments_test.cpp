@@ -167,7 +167,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   CHECK(end->state() == Block::State::allocated);
 }
 
-TEST_CASE_FIXTURE(SegmentsFixture, "a gap that is filled joins both of its neighbours") {
+TEST_CASE_FIXTURE(SegmentsFixture, "a gap that is filled joins both of its neighbors") {
   Block* low = grow_and_take(4_MiB, kRed);
   Block* gap = grow_and_take(2_MiB, kRed);
   Block* high = grow_and_take(4_MiB, kRed);
@@ -204,7 +204,7 @@ TEST_CASE_FIXTURE(
     CHECK(offset(*growth.fresh.front()) == 2_MiB);
     segments.cancel_growth(heap, growth);
   }
-  SUBCASE("a neighbour makes the upper one cheaper") {
+  SUBCASE("a neighbor makes the upper one cheaper") {
     heap.release(*row[8], kRed);
     const SegmentSource::Growth growth = plan(4_MiB, kRed);
     CHECK(growth.bytes == 2_MiB);
@@ -259,7 +259,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 // Other threads take and free while the driver maps: what the plan counted on may have changed.
 TEST_CASE_FIXTURE(
     SegmentsFixture,
-    "a neighbour that was taken meanwhile leaves a block too small, and a second growth helps") {
+    "a neighbor that was taken meanwhile leaves a block too small, and a second growth helps") {
   Block* low = grow_and_take(4_MiB, kRed);
   heap.release(*low, kRed);
   const SegmentSource::Growth growth = plan(6_MiB, kRed);
@@ -273,7 +273,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "a neighbour that was freed, disowned or given away meanwhile is as it is then") {
+                  "a neighbor that was freed, disowned or given away meanwhile is as it is then") {
   Block* low = grow_and_take(4_MiB, kRed);
   const SegmentSource::Growth growth = plan(6_MiB, kRed);
   CHECK(growth.bytes == 6_MiB);

@@ -32,7 +32,7 @@ struct Cell {
   Block::State state = Block::State::held;
   OwnerId owner = kUnowned;
   std::uint64_t freed_at = 0;
-  int part = 0;  ///< tells apart neighbours that are allocated, pending or held
+  int part = 0;  ///< tells apart neighbors that are allocated, pending or held
 };
 
 struct Run {

@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(RowFixture, "the parts are in the order in which they were joi
   CHECK(addresses == std::vector<std::uintptr_t>{0x9000, 0x2000, 0x5000});
 }
 
-TEST_CASE_FIXTURE(RowFixture, "neighbours that are joined stay parts of their own") {
+TEST_CASE_FIXTURE(RowFixture, "neighbors that are joined stay parts of their own") {
   Block& whole = join({3, 4, 5}, 0x3000);
   CHECK(heap.find_covering(at(0x3000)) != heap.find_covering(at(0x4000)));
   heap.release(whole, kRed);
@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(RowFixture, "neighbours that are joined stay parts of their ow
 
 TEST_CASE_FIXTURE(
     RowFixture,
-    "a stitched block that is released becomes its parts, coalesced with their neighbours") {
+    "a stitched block that is released becomes its parts, coalesced with their neighbors") {
   Block& whole = join({2, 9, 3}, 0x3000);
   heap.release(*row[1], kRed);
   heap.release(*row[10], kRed);

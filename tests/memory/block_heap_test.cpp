@@ -189,7 +189,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(OneSegment,
-                  "free neighbours of one owner become one block, in any order of freeing") {
+                  "free neighbors of one owner become one block, in any order of freeing") {
   for (const std::vector<std::size_t>& order :
        {std::vector<std::size_t>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
     const std::vector<Block*> row = take_row(16, kRed);
@@ -210,7 +210,7 @@ TEST_CASE_FIXTURE(OneSegment,
 }
 
 TEST_CASE_FIXTURE(OneSegment,
-                  "free neighbours of different owners stay apart until one is transferred") {
+                  "free neighbors of different owners stay apart until one is transferred") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.release(*row[4], kRed);
   heap.release(*row[5], kBlue);
@@ -348,7 +348,7 @@ TEST_CASE_FIXTURE(OneSegment,
 }
 
 TEST_CASE_FIXTURE(OneSegment,
-                  "unmapped neighbours become one, whoever had owned the memory behind them") {
+                  "unmapped neighbors become one, whoever had owned the memory behind them") {
   const std::vector<Block*> row = take_row(16, kRed);
   for (const std::size_t index : {3, 5, 4}) {
     heap.release(*row[index], index == 4 ? kBlue : kRed);

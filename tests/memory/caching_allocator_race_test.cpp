@@ -137,7 +137,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "what another thread takes of a growth's neighbour is grown once more") {
+                  "what another thread takes of a growth's neighbor is grown once more") {
   const Stream own = stream();
   void* const first = allocate(4_MiB, own);
   free(first);

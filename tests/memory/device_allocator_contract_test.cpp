@@ -221,7 +221,7 @@ TEST_CASE("a pointer that is no live block is refused by address, and nothing ch
         start + 1, start + 512, start + 99'999, start + 100'352,
         static_cast<char*>(small.data()) + 512, static_cast<char*>(small.data()) - 1};
     for (void* const stranger : strangers) {
-      if (stranger == small.data() || stranger == live.data()) continue;  // one past a neighbour
+      if (stranger == small.data() || stranger == live.data()) continue;  // one past a neighbor
       CAPTURE(hex(stranger));
       const MemoryCounters before = test.counters();
       CHECK(contains(message_of<InvalidArgument>([&] { test.memory.deallocate(stranger); }),

@@ -64,13 +64,13 @@ TEST_CASE("a pool is searched again after the lock was dropped for the driver") 
 TEST_CASE_FIXTURE(AllocatorFixture,
                   "what was read before the lock was dropped for the driver is read again") {
   const Stream own = stream();
-  void* const neighbour = allocate(32_MiB, own);
-  free(neighbour);
+  void* const neighbor = allocate(32_MiB, own);
+  free(neighbor);
   void* theirs = nullptr;
   tap.before(DriverCall::mem_create, [&] { theirs = allocator->allocate(32_MiB, own); });
-  // To be had only together with the neighbour, which is free when the growth is planned.
+  // To be had only together with the neighbor, which is free when the growth is planned.
   message_of<OutOfMemory>([&] { return allocate(48_MiB, own); });
-  CHECK(theirs == neighbour);
+  CHECK(theirs == neighbor);
   CHECK(counters().blocks_allocated.current == 1);
   free(theirs);
   CHECK(allocate(48_MiB, own) != nullptr);
@@ -91,7 +91,7 @@ TEST_CASE("giving memory back meets every kind of free memory, and runs off no e
     test.free(piece);
     CHECK(test.allocator->trim(0) == 0);
 
-    // Whole granules, and some that are joined while their neighbours go back.
+    // Whole granules, and some that are joined while their neighbors go back.
     std::vector<void*> row;
     for (int index = 0; index < 8; ++index) row.push_back(test.allocate(2_MiB, own));
     for (const std::size_t index : {1u, 3u, 5u, 7u}) test.free(row[index]);

@@ -152,7 +152,7 @@ TEST_CASE("an external stream may be recorded on a block and destroyed before th
 }
 
 // The guard in try_merge of PyTorch's CUDACachingAllocator.
-TEST_CASE("a freed block that awaits events does not merge with its free neighbours") {
+TEST_CASE("a freed block that awaits events does not merge with its free neighbors") {
   for (const Backing backing : {Backing::arena, Backing::segments}) {
     AllocatorFixture test({.backing = backing});
     const Stream own = test.stream();

@@ -157,7 +157,7 @@ TEST_CASE("what other threads take and free while granules are joined stays apar
   CHECK(test.counters().bytes_reserved.current == 20 * kGranule);
 }
 
-TEST_CASE("frees during a joining that fails find their neighbours, and nothing is lost") {
+TEST_CASE("frees during a joining that fails find their neighbors, and nothing is lost") {
   Holes test(32);
   test.tap.before(DriverCall::mem_set_access, [&] {
     for (const std::size_t index : {2, 4}) test.allocator->deallocate(test.row[index]);

@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(ManualFixture, "copies and fills of nothing succeed and do not
 }
 
 TEST_CASE_FIXTURE(EagerFixture, "device ranges end with their allocation") {
-  // Neighbours, so that the bytes behind the end exist.
+  // Neighbors, so that the bytes behind the end exist.
   const CUdeviceptr first = make_memory(512);
   const CUdeviceptr second = make_memory(512);
   REQUIRE(second == first + 512);

@@ -26,7 +26,7 @@ TEST_CASE("an aligned allocation leaves what it skips free") {
   CHECK(extents.allocate(80, 64) == std::nullopt);
 }
 
-TEST_CASE("released neighbours join into one extent") {
+TEST_CASE("released neighbors join into one extent") {
   ExtentAllocator extents(0, 30);
   REQUIRE(extents.allocate(30, 1) == 0);
   extents.release(0, 10);

@@ -164,10 +164,10 @@ TEST_CASE_FIXTURE(EagerFixture, "a pitch covers its row, and is no larger than t
 
 TEST_CASE_FIXTURE(EagerFixture, "rows end with their memory, and hostile sizes are refused") {
   const CUdeviceptr device = make_memory(512);
-  const CUdeviceptr neighbour = make_memory(512);
-  REQUIRE(neighbour == device + 512);
+  const CUdeviceptr neighbor = make_memory(512);
+  REQUIRE(neighbor == device + 512);
   const auto with = [&](std::size_t width, std::size_t height, std::size_t y) {
-    CUDA_MEMCPY2D copy = rows(device, neighbour);
+    CUDA_MEMCPY2D copy = rows(device, neighbor);
     copy.dstPitch = copy.srcPitch = 128;
     copy.WidthInBytes = width;
     copy.Height = height;
@@ -187,7 +187,7 @@ TEST_CASE_FIXTURE(EagerFixture, "rows end with their memory, and hostile sizes a
   CHECK(CU(cuMemcpy2D)(nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemcpy2DUnaligned)(nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemcpy2DAsync)(nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE);
-  const CUDA_MEMCPY2D copy = rows(device, neighbour);
+  const CUDA_MEMCPY2D copy = rows(device, neighbor);
   CHECK(CU(cuMemcpy2DAsync)(&copy, reinterpret_cast<CUstream>(99)) == CUDA_ERROR_INVALID_HANDLE);
 }
 

@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(ReuseFixture, "a stream takes back at once what it freed") {
   CHECK(sim.peek(pointer, 64) == bytes_of(64, 1));
 }
 
-TEST_CASE_FIXTURE(ReuseFixture, "neighbouring frees are one room, cut to fit") {
+TEST_CASE_FIXTURE(ReuseFixture, "neighboring frees are one room, cut to fit") {
   const CUdeviceptr a = allocate_from(pool, kGranule / 2, first);
   const CUdeviceptr b = allocate_from(pool, kGranule / 2, first);
   OK(CU(cuMemFreeAsync)(b, first));

@@ -289,7 +289,7 @@ TEST_CASE_FIXTURE(VmmFixture,
 }
 
 TEST_CASE_FIXTURE(VmmFixture,
-                  "work spans neighbouring mappings, but no gap and no two reservations") {
+                  "work spans neighboring mappings, but no gap and no two reservations") {
   const CUdeviceptr pointer = reserve(4);
   OK(map(pointer, create()));
   OK(map(pointer + kGranule, create()));

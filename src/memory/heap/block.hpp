@@ -56,7 +56,7 @@ struct Block {
   std::size_t bytes = 0;
   /// BlockHeap::serial() at the latest free of any part of it; not of a stitched block.
   std::uint64_t freed_at = 0;
-  NearPointer<Block> prev{};  ///< neighbours in the segment, in address order; of a stitched block
+  NearPointer<Block> prev{};  ///< neighbors in the segment, in address order; of a stitched block
   NearPointer<Block> next{};  ///< none, and its first part
   union {
     Tree tree{};               ///< free

@@ -14,14 +14,14 @@ namespace {
 /// meanwhile.
 constexpr int kBlocksLookedAt = 256;
 
-bool is_unowned(const Block* neighbour) {
-  return neighbour != nullptr && neighbour->state() == Block::State::free &&
-         neighbour->owner == kUnowned;
+bool is_unowned(const Block* neighbor) {
+  return neighbor != nullptr && neighbor->state() == Block::State::free &&
+         neighbor->owner == kUnowned;
 }
 
-bool is_free_for(const Block* neighbour, OwnerId owner) {
-  return neighbour != nullptr && neighbour->state() == Block::State::free &&
-         (neighbour->owner == kUnowned || neighbour->owner == owner);
+bool is_free_for(const Block* neighbor, OwnerId owner) {
+  return neighbor != nullptr && neighbor->state() == Block::State::free &&
+         (neighbor->owner == kUnowned || neighbor->owner == owner);
 }
 
 }  // namespace

@@ -33,26 +33,26 @@ constexpr std::size_t kRangesLookedAt = 256;
 /// Ranges returned at a time, for the same reason.
 constexpr std::size_t kRangesReturned = 1024;
 
-bool joins(const Block* neighbour, OwnerId owner) {
-  return neighbour != nullptr && neighbour->state() == Block::State::free &&
-         (neighbour->owner == owner || neighbour->owner == kUnowned);
+bool joins(const Block* neighbor, OwnerId owner) {
+  return neighbor != nullptr && neighbor->state() == Block::State::free &&
+         (neighbor->owner == owner || neighbor->owner == kUnowned);
 }
 
 /// Transfers to `owner` as much unowned memory beside `held` as makes a hole of `bytes` with it.
 void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t bytes) {
   std::size_t missing = bytes - std::min(bytes, held.bytes);
-  Block* const neighbours[] = {held.prev.get(), held.next.get()};
-  for (const Block* neighbour : neighbours) {
-    if (joins(neighbour, owner) && neighbour->owner == owner)
-      missing -= std::min(missing, neighbour->bytes);
+  Block* const neighbors[] = {held.prev.get(), held.next.get()};
+  for (const Block* neighbor : neighbors) {
+    if (joins(neighbor, owner) && neighbor->owner == owner)
+      missing -= std::min(missing, neighbor->bytes);
   }
-  for (Block* neighbour : neighbours) {
+  for (Block* neighbor : neighbors) {
     if (missing == 0) return;
-    if (!joins(neighbour, owner) || neighbour->owner == owner) continue;
-    const std::size_t taken = std::min(missing, neighbour->bytes);
+    if (!joins(neighbor, owner) || neighbor->owner == owner) continue;
+    const std::size_t taken = std::min(missing, neighbor->bytes);
     const std::uintptr_t address =
-        neighbour->address < held.address ? held.address - taken : held.end();
-    heap.release_held(heap.hold(*neighbour, address, taken), Block::State::free, owner);
+        neighbor->address < held.address ? held.address - taken : held.end();
+    heap.release_held(heap.hold(*neighbor, address, taken), Block::State::free, owner);
     missing -= taken;
   }
 }
@@ -78,7 +78,7 @@ void for_some_unmapped(const BlockHeap& heap, const Visit& visit) {
 }
 
 /// The fewest granules of `unmapped` that make a block of `bytes` together with the free
-/// neighbours.
+/// neighbors.
 std::optional<ArenaSegments::Candidate> fewest_granules(Block& unmapped, std::size_t bytes,
                                                         OwnerId owner, std::size_t granule_bytes) {
   const std::size_t before = joins(unmapped.prev, owner) ? unmapped.prev->bytes : 0;

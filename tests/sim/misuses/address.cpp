@@ -23,7 +23,7 @@ void copy_past_the_end_of_pinned_memory(Machine& m) {
 
 void kernel_past_the_end(Machine& m) {
   const CUdeviceptr table = m.memory("table");
-  m.memory("neighbour");
+  m.memory("neighbor");
   const CUstream kernels = m.stream("kernels");
   m.launch_writing(kernels, m.planted ? table + 1 : table);
   TRY(cuStreamSynchronize, kernels);
@@ -32,7 +32,7 @@ void kernel_past_the_end(Machine& m) {
 void free_twice(Machine& m) {
   CUdeviceptr table = 0;
   TRY(cuMemAlloc, &table, kBytes);
-  m.memory("neighbour");
+  m.memory("neighbor");
   TRY(cuMemFree, table);
   if (m.planted) TRY(cuMemFree, table);
 }
@@ -145,7 +145,7 @@ constexpr Misuse kAddressMisuses[] = {
      "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE"},
     {"a copy runs past the end of pinned memory", copy_past_the_end_of_pinned_memory,
      "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE"},
-    {"a kernel runs past the end of an allocation, into its neighbour", kernel_past_the_end,
+    {"a kernel runs past the end of an allocation, into its neighbor", kernel_past_the_end,
      "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"},
     {"memory is freed twice", free_twice, "cuMemFree: CUDA_ERROR_INVALID_VALUE"},
     {"an address inside an allocation is freed", free_inside,
