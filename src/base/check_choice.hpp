@@ -19,7 +19,8 @@ void check_choice(std::string_view option, Enum value,
                   std::initializer_list<std::string_view> names) {
   const auto number = static_cast<long long>(value);
   if (number >= 0 && number < static_cast<long long>(names.size())) return;
-  throw InvalidArgument(format_text("{} is {}; accepted: {}", option, number, join(names, ", ")));
+  throw InvalidArgument(
+      format_text("{} is {}; accepted: {}", option, number, join_texts(names, ", ")));
 }
 
 }  // namespace berth

@@ -28,7 +28,7 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
 
 /// Joins `texts`, a range of values that convert to std::string_view.
 template <class Texts>
-std::string join(const Texts& texts, std::string_view separator) {
+std::string join_texts(const Texts& texts, std::string_view separator) {
   std::string joined;
   std::string_view before;
   for (const std::string_view text : texts) {

@@ -46,7 +46,7 @@ berth_status berth_configuration_from_pytorch(const char* text, char** configura
     const RuntimeOptions defaults;
     const PytorchConfiguration read = configure_like_pytorch(defaults, given);
     OwnedText translated(to_owned_text(to_text(read.options, &defaults)));
-    remarks_out = to_owned_text(join(read.remarks, "\n"));
+    remarks_out = to_owned_text(join_texts(read.remarks, "\n"));
     configuration_out = translated.release();
   });
 }

@@ -127,6 +127,6 @@ berth_status berth_memory_snapshot_find_discrepancies(berth_memory_snapshot* sna
   return guarded([&] {
     const MemorySnapshot& taken = to_snapshot(snapshot);
     auto& out = require(lines, "lines");
-    out = to_owned_text(join(find_discrepancies(taken), "\n"));
+    out = to_owned_text(join_texts(find_discrepancies(taken), "\n"));
   });
 }

@@ -129,8 +129,8 @@ void DeviceMap::check(const DeviceRegistry& devices, std::span<const Device> sav
   throw InvalidArgument(
       format_text("what was saved on {} has no device here; there are {}{}{}; map it, as by \"{}\" "
                   "or \"*=cpu\"",
-                  join(missing, ", "), list_of(devices), problem.empty() ? "" : "; ", problem,
-                  join(remedies, ",")));
+                  join_texts(missing, ", "), list_of(devices), problem.empty() ? "" : "; ", problem,
+                  join_texts(remedies, ",")));
 }
 
 }  // namespace berth

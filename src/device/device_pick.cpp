@@ -101,7 +101,7 @@ Device pick_least(const DeviceRegistry& devices, const Score& score) {
   std::vector<std::string> faults;
   const std::vector<Candidate> candidates = find_candidates(devices, faults);
   if (candidates.empty()) {
-    throw NotSupported(format_text("no device can be picked: {}", join(faults, "; ")));
+    throw NotSupported(format_text("no device can be picked: {}", join_texts(faults, "; ")));
   }
   if (candidates.size() == 1) return candidates.front().device;
   std::vector<decltype(score(candidates.front()))> scores;  // once each: they change
@@ -116,7 +116,7 @@ Device pick_by_local_rank(const DeviceRegistry& devices) {
     throw InvalidArgument(format_text(
         "no device can be picked by local rank: no launcher has set it; accepted: one of "
         "{} in the environment",
-        join(kLocalRankVariables, ", ")));
+        join_texts(kLocalRankVariables, ", ")));
   }
   const bool one_is_left =
       devices.count() == 1 && devices.visible_devices() && devices.visibility_problem().empty();

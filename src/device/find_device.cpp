@@ -24,7 +24,7 @@ std::string list_of(const std::vector<std::string>& texts) {
   const std::size_t listed = std::min(texts.size(), kDevicesListedMax);
   const std::string more =
       listed < texts.size() ? format_text(" and {} more", texts.size() - listed) : "";
-  return join(std::span(texts).first(listed), ", ") + more;
+  return join_texts(std::span(texts).first(listed), ", ") + more;
 }
 
 std::string accepted(const DeviceRegistry& devices) {

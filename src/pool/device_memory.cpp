@@ -248,7 +248,7 @@ std::vector<std::shared_ptr<DevicePool>> DeviceMemory::named(std::string_view na
   if (pools.empty()) {
     throw InvalidArgument(
         format_text("{} has no memory pool named {}; accepted: {}", own_.name(), quoted(name),
-                    names.empty() ? "none, there are no pools" : join(names, ", ")));
+                    names.empty() ? "none, there are no pools" : join_texts(names, ", ")));
   }
   return pools;
 }

@@ -72,7 +72,7 @@ std::string unknown_key(std::string_view name, const EntryGrammar& grammar) {
     return format_text("unknown key {}, perhaps {}", quoted(name), near->name);
   std::vector<std::string_view> names;
   for (const EntryKey& key : grammar.keys) names.push_back(key.name);
-  return format_text("unknown key {} (accepted: {})", quoted(name), join(names, ", "));
+  return format_text("unknown key {} (accepted: {})", quoted(name), join_texts(names, ", "));
 }
 
 }  // namespace
@@ -84,7 +84,8 @@ void ConfigurationErrors::add_value(const EntryKey& key, char equals, std::strin
 void ConfigurationErrors::throw_if_any(std::string_view source) const {
   if (list_.empty()) return;
   const std::size_t shown = std::min(list_.size(), kErrorsMax);
-  std::string message = format_text("{}: {}", source, join(std::span(list_).first(shown), "; "));
+  std::string message =
+      format_text("{}: {}", source, join_texts(std::span(list_).first(shown), "; "));
   if (shown < list_.size()) message += format_text("; and {} more", list_.size() - shown);
   throw InvalidArgument(message);
 }

@@ -76,7 +76,7 @@ std::string plugin_text(const PjrtPlugin& plugin) {
   for (const PjrtOption& option : plugin.options)
     options.push_back(format_text("{}={}", option.name, value_text(option.value)));
   return format_text("{}:{}{}{}", plugin.type, plugin.path, options.empty() ? "" : "?",
-                     join(options, "&"));
+                     join_texts(options, "&"));
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ std::string pjrt_text(const std::vector<PjrtPlugin>& plugins) {
   if (plugins.empty()) return std::string(kNone);
   std::vector<std::string> texts;
   for (const PjrtPlugin& plugin : plugins) texts.push_back(plugin_text(plugin));
-  return format_text("{}", join(texts, ";"));
+  return format_text("{}", join_texts(texts, ";"));
 }
 
 }  // namespace berth

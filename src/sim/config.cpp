@@ -87,7 +87,7 @@ std::string checks_text(const Checks& checks) {
   std::vector<std::string_view> names;
   for (const Check& check : kChecks)
     if (checks.*check.member) names.push_back(check.name);
-  return names.empty() ? "off" : format_text("{}", join(names, "/"));
+  return names.empty() ? "off" : format_text("{}", join_texts(names, "/"));
 }
 
 constexpr std::string_view kNoNode = "none";
@@ -117,7 +117,7 @@ constexpr Key kKeys[] = {
        std::vector<std::string> memory;
        for (const std::uint64_t bytes_of_one : c.memory)
          memory.push_back(std::to_string(bytes_of_one));
-       return join(memory, "/");
+       return join_texts(memory, "/");
      }},
     {"progress", "eager, manual, random or timed",
      [](Config& c, std::string_view v) {
@@ -175,7 +175,7 @@ constexpr Key kKeys[] = {
        std::vector<std::string> nodes;
        for (const int node : c.numa)
          nodes.push_back(node < 0 ? std::string(kNoNode) : std::to_string(node));
-       return join(nodes, "/");
+       return join_texts(nodes, "/");
      }},
     {"same_host_address", "on or off",
      [](Config& c, std::string_view v) { c.same_host_address = choice(v, kSwitch) == 1; },
@@ -334,7 +334,7 @@ Config Config::parse(std::string_view text) {
       for (const Key& known : kKeys) names.push_back(known.name);
       throw InvalidArgument(
           format_text("simulator: {} is not a setting; accepted: key=value with the keys {}",
-                      quoted(trim(entry)), join(names, ", ")));
+                      quoted(trim(entry)), join_texts(names, ", ")));
     }
     const std::uint64_t bit = std::uint64_t{1} << (key - kKeys);
     if ((seen & bit) != 0)

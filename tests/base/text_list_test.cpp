@@ -23,10 +23,10 @@ TEST_CASE("split keeps empty parts, so that the caller can refuse them") {
 }
 
 TEST_CASE("join keeps empty parts, and has a separator between two parts only") {
-  CHECK(join(Parts{"a", "b", "c"}, ", ") == "a, b, c");
-  CHECK(join(Parts{"", "a", ""}, ",") == ",a,");
-  CHECK(join(Parts{"a"}, ",") == "a");
-  CHECK(join(Parts{}, ",").empty());
+  CHECK(join_texts(Parts{"a", "b", "c"}, ", ") == "a, b, c");
+  CHECK(join_texts(Parts{"", "a", ""}, ",") == ",a,");
+  CHECK(join_texts(Parts{"a"}, ",") == "a");
+  CHECK(join_texts(Parts{}, ",").empty());
 }
 
 }  // namespace text_list_test

@@ -26,7 +26,7 @@ bool Findings::is_known(const Finding& finding) {
     uses.push_back(
         format_text("{} {} {}", use.call, use.does, static_cast<const void*>(use.stack)));
   std::sort(uses.begin(), uses.end());  // uses may come in either order
-  return !met_.insert(format_text("{} {}", finding.kind(), join(uses, ", "))).second;
+  return !met_.insert(format_text("{} {}", finding.kind(), join_texts(uses, ", "))).second;
 }
 
 void Findings::add(Finding finding) {

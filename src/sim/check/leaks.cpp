@@ -60,7 +60,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   if (leaked.empty()) return;
   state.findings.add(format_text("leak: {} (call {}) ends a context of device {} that still has {}",
                                  function_name(call.function), call.number, context.ordinal,
-                                 join(leaked, ", ")));
+                                 join_texts(leaked, ", ")));
 }
 
 }  // namespace berth::sim
