@@ -43,6 +43,11 @@ struct Block {
     NearPointer<Block> smaller;
     NearPointer<Block> larger;
   };
+  /// Neighbors among the free blocks that have just changed, by the time of the change.
+  struct Recent {
+    NearPointer<Block> older;
+    NearPointer<Block> newer;
+  };
   struct Uses {
     std::uint32_t list;        ///< other streams that were recorded on it (BlockUses); 0: none
     std::uint32_t marks_left;  ///< those that have not passed yet; 0 unless pending
@@ -59,7 +64,8 @@ struct Block {
   NearPointer<Block> prev{};  ///< neighbors in the segment, in address order; of a stitched block
   NearPointer<Block> next{};  ///< none, and its first part
   union {
-    Tree tree{};               ///< free
+    Tree tree{};               ///< free, unless is_recent
+    Recent recent;             ///< free and is_recent
     Uses uses;                 ///< allocated, pending
     NearPointer<Block> below;  ///< the next one of its stack: cached
     Part part;                 ///< part
@@ -72,7 +78,8 @@ struct Block {
       State::held;  ///< atomic: another thread's ThreadCache may have the neighbor
 
  public:
-  bool is_stitched = false;  ///< consists of parts whose granules are mapped a second time
+  bool is_stitched : 1 = false;  ///< consists of parts whose granules are mapped a second time
+  bool is_recent : 1 = false;    ///< in the list of changed blocks of its FreeIndex
 
   [[nodiscard]] std::uintptr_t end() const { return address + bytes; }
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(std::uintptr_t{address}); }

@@ -39,6 +39,7 @@ class BlockRecords {
     Lane& lane = lanes_[number];
     Block* const block = lane.spare;
     BERTH_CHECK(block->state() == Block::State::held && block->address == 0);
+    BERTH_CHECK(!block->is_recent);
     lane.spare = block->next;
     --lane.spares;
     // Not by assignment, because PointerMap on another thread may still read the address.

@@ -156,14 +156,38 @@ void FreeIndex::unfile(Block& block) {
 }
 
 void FreeIndex::add_recent(Block& block) {
-  Block* moved = &block;
-  for (Block*& place : recent_)
-    if ((moved = std::exchange(place, moved)) == nullptr) return;
-  file(*moved);
+  block.is_recent = true;
+  block.recent.older = newest_;
+  block.recent.newer = nullptr;
+  if (newest_ != nullptr) {
+    newest_->recent.newer = &block;
+  } else {
+    oldest_ = &block;
+  }
+  newest_ = &block;
+  ++recent_count_;
+  file_recent_but(kRecentMax);
+}
+
+void FreeIndex::remove_recent(Block& block) const {
+  Block* const older = block.recent.older;
+  Block* const newer = block.recent.newer;
+  if (newer != nullptr) {
+    newer->recent.older = older;
+  } else {
+    newest_ = older;
+  }
+  if (older != nullptr) {
+    older->recent.newer = newer;
+  } else {
+    oldest_ = newer;
+  }
+  block.is_recent = false;
+  --recent_count_;
 }
 
 void FreeIndex::insert(Block& block) {
-  BERTH_CHECK(block.state() == Block::State::free && find_recent(block) == recent_.end());
+  BERTH_CHECK(block.state() == Block::State::free && !block.is_recent);
   add_recent(block);
   ++count_;
   bytes_ += block.bytes;
@@ -171,8 +195,8 @@ void FreeIndex::insert(Block& block) {
 
 void FreeIndex::erase(Block& block) {
   BERTH_CHECK(block.state() == Block::State::free);
-  if (const auto recent = find_recent(block); recent != recent_.end()) {
-    *recent = nullptr;
+  if (block.is_recent) {
+    remove_recent(block);
   } else {
     unfile(block);
   }
@@ -182,7 +206,7 @@ void FreeIndex::erase(Block& block) {
 
 void FreeIndex::move(Block& block, std::uintptr_t address, std::size_t bytes) {
   BERTH_CHECK(block.state() == Block::State::free);
-  if (find_recent(block) == recent_.end()) {
+  if (!block.is_recent) {
     unfile(block);
     add_recent(block);
   }
@@ -195,13 +219,14 @@ Block* FreeIndex::best_fit(std::size_t bytes) const {
   if (count_ == 0) return nullptr;
   const std::size_t bin = bin_of(bytes);
   if (bin >= kBins) return nullptr;
+  file_recent_but(kRecent);
   Block* fit = first_of_at_least(bins_[bin], bytes);
   if (fit == nullptr) {
     const std::size_t larger = next_filled(bin + 1);
     if (larger != kBins) fit = smallest(bins_[larger]);
   }
-  for (Block* const recent : recent_) {
-    if (recent == nullptr || recent->bytes < bytes) continue;
+  for (Block* recent = newest_; recent != nullptr; recent = recent->recent.older) {
+    if (recent->bytes < bytes) continue;
     if (fit == nullptr || before(*recent, *fit)) fit = recent;
   }
   return fit;
