@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(RowFixture,
   CHECK(whole.bytes == 0x3000);
   CHECK(whole.bytes_requested() == 0x2f00);
   CHECK(whole.owner == kRed);
-  CHECK(whole.is_stitched);
+  CHECK(bool{whole.is_stitched});
   CHECK(whole.uses.list == 0);
   CHECK(heap.find(window(0)) == &whole);
   CHECK(heap.find(window(0x1000)) == nullptr);

@@ -32,7 +32,7 @@ void check_is_new(const Block& block) {
   CHECK(block.next == nullptr);
   CHECK(block.owner == kUnowned);
   CHECK(block.state() == Block::State::held);
-  CHECK_FALSE(block.is_stitched);
+  CHECK_FALSE(bool{block.is_stitched});
   CHECK(block.slack_bytes() == 0);
 }
 

@@ -10,9 +10,9 @@
 //
 // A free block that has just changed usually changes again soon: the next request takes another
 // piece of it, or a free extends it. So a block that changes is only put on a list. It is filed, in
-// its bin and in the HoleIndex, at the next search, or when all blocks are needed in order. A search
-// leaves the most recent blocks on the list, and compares them one by one. So when a thread's cache
-// is returned, a hole that many of its blocks coalesce into is filed once.
+// its bin and in the HoleIndex, at the next search, or when all blocks are needed in order. A
+// search leaves the most recent blocks on the list, and compares them one by one. So when a
+// thread's cache is returned, a hole that many of its blocks coalesce into is filed once.
 #pragma once
 
 #include <algorithm>
