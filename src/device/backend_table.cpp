@@ -5,6 +5,7 @@
 
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "device/visible_variables.hpp"
@@ -83,8 +84,9 @@ void BackendTable::add(DeviceType type, std::unique_ptr<DeviceBackend> backend) 
   require_free(type);
   owned_.push_back(std::move(added));
   problems_.erase(type);
-  slots_[static_cast<std::size_t>(type.number())].store(owned_.back().get(),
-                                                        std::memory_order_release);
+  std::atomic<const RegisteredBackend*>& slot = slots_[static_cast<std::size_t>(type.number())];
+  BERTH_CHECK(slot.load(std::memory_order_relaxed) == nullptr);  // devices of the first are in use
+  slot.store(owned_.back().get(), std::memory_order_release);
 }
 
 std::vector<const RegisteredBackend*> BackendTable::all() const {

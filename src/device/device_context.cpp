@@ -7,7 +7,9 @@
 namespace berth {
 
 DeviceContext::~DeviceContext() {
-  BERTH_CHECK(!driver_.is_here() || observers_.empty());  // each has been removed
+  // Each has been removed, otherwise it would be called after its end.
+  BERTH_CHECK(!driver_.is_here() || observers_.empty());
+  BERTH_CHECK(!driver_.is_here() || (host_progress_.is_empty() && peer_access_.is_empty()));
   if (is_used()) driver_.primary_ctx_release_or_report(native_);
 }
 

@@ -39,6 +39,8 @@ class HostProgressList {
   /// Waits for calls of other threads into `progress`, which may then be destroyed. Must not be
   /// called from within such a call.
   void remove(HostProgress& progress) noexcept;
+  /// Whether each entry has been removed.
+  [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }
 
   // Calls HostProgress::make_progress() of each entry.
   void make_progress(DeviceContext& context, CUstream stream) noexcept;

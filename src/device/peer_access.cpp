@@ -37,4 +37,9 @@ void PeerAccess::remove(MappedMemory& memory) noexcept {
   std::erase(memory_, &memory);
 }
 
+bool PeerAccess::is_empty() {
+  const MutexLock lock(mutex_);
+  return memory_.empty();
+}
+
 }  // namespace berth

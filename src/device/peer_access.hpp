@@ -38,6 +38,8 @@ class PeerAccess {
   void add(MappedMemory& memory) BERTH_EXCLUDES(mutex_);
   /// Before it is destroyed. No effect if it was not added.
   void remove(MappedMemory& memory) noexcept BERTH_EXCLUDES(mutex_);
+  /// Whether all memory has been removed.
+  [[nodiscard]] bool is_empty() BERTH_EXCLUDES(mutex_);
 
  private:
   DeviceContext& owner_;

@@ -20,7 +20,7 @@ void DirectTransfer::poll_marks() {
       // A thread may be waiting for the last one.
       if (++passed_ < steps_.size()) steps_[passed_ - 1].mark = {};
     }
-    BERTH_CHECK(bytes_passed_ <= bytes());
+    BERTH_CHECK(passed_ < steps_.size() ? bytes_passed_ < bytes() : bytes_passed_ == bytes());
   } catch (...) {  // or std::bad_alloc for the message
     failure_ = std::current_exception();
   }
@@ -28,6 +28,7 @@ void DirectTransfer::poll_marks() {
 
 void DirectTransfer::add_step(EventLease mark, std::size_t bytes) {
   BERTH_CHECK(passed_ == 0);  // steps are added without the lock, before the first query
+  BERTH_CHECK(bytes > 0);
   steps_.push_back({std::move(mark), bytes});
 }
 

@@ -68,6 +68,9 @@ void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
 
 void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
                  std::size_t rows, const DevicePair& devices, StreamRef stream) {
+  BERTH_CHECK(rows > 0);
+  // Rows of a side that overlap would be copied over each other.
+  BERTH_CHECK(rows == 1 || row_bytes <= std::min(to.pitch, from.pitch));
   auto* const target = static_cast<std::byte*>(to.data);
   const auto* const source = static_cast<const std::byte*>(from.data);
   if (rows == 1 || (to.pitch == row_bytes && from.pitch == row_bytes)) {

@@ -29,6 +29,8 @@ FileRow::Stretch FileRow::whole_granules(const Stretch& stretch, std::size_t gra
   const std::uint64_t begin = align_up(offset_ + stretch.begin, std::uint64_t{granule});
   const std::uint64_t end = align_down(offset_ + stretch.end, std::uint64_t{granule});
   if (begin >= end) return {stretch.end, stretch.end};  // end may lie before the row
+  // Bytes beside the range would be overwritten.
+  BERTH_CHECK(begin >= offset_ + stretch.begin && end <= offset_ + stretch.end);
   return {static_cast<std::size_t>(begin - offset_), static_cast<std::size_t>(end - offset_)};
 }
 

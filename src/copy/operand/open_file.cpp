@@ -14,6 +14,7 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/check_choice.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
@@ -192,6 +193,7 @@ bool OpenFile::falls_back_to_cache(int error) const {
 
 bool OpenFile::try_read_direct(std::byte* target, std::size_t bytes, std::size_t needed,
                                std::uint64_t offset) const {
+  BERTH_CHECK(needed <= bytes && bytes % kBlockBytes == 0 && offset % kBlockBytes == 0);
   std::size_t done = 0;
   // A partial block is the last one: the file ends there, or ended there a moment ago.
   while (done < needed && done % kBlockBytes == 0) {
@@ -209,6 +211,7 @@ bool OpenFile::try_read_direct(std::byte* target, std::size_t bytes, std::size_t
 
 void OpenFile::write_direct(const std::byte* source, std::size_t bytes,
                             std::uint64_t offset) const {
+  BERTH_CHECK(bytes % write_granule_bytes_ == 0 && offset % write_granule_bytes_ == 0);
   for (std::size_t done = 0; done < bytes;) {
     const ssize_t put =
         ::pwrite(direct_.number(), source + done, bytes - done, static_cast<off_t>(offset + done));

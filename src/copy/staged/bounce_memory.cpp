@@ -149,6 +149,8 @@ bool BounceMemory::switch_half(Block& block, StreamRef stream) {
   EventLease mark = events_of_(stream.context()).acquire();
   record_unchecked(mark, stream);
   block.current().mark = std::move(mark);
+  // Without a mark, bytes of pending copies would be overwritten.
+  BERTH_CHECK(block.other().mark || block.other().user == Block::Use{});
   if (block.other().mark && !has_passed(*block.other().mark)) return false;
   block.begin_half(1 - block.half);
   return true;

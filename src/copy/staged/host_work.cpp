@@ -231,6 +231,7 @@ bool HostWork::remove_if_complete(const CopyPtr& copy, CopyPtr& completed) {
   // Before anything is freed: the stream waits for the next copy's turn.
   copy->end_turn();
   if (const CopyPtr next = copy->successor.lock()) {
+    BERTH_CHECK(next->lane == lane);  // otherwise a stream waits for the copies of another
     next->begin_turn();
     update_ready(*next);
   }
@@ -279,7 +280,8 @@ bool HostWork::wait_for_piece() {
 
 void HostWork::stop() {
   const MutexLock lock(mutex_);
-  BERTH_CHECK(lanes_.empty());  // otherwise a stream would never pass its gate
+  BERTH_CHECK(lanes_.empty());       // otherwise a stream would never pass its gate
+  BERTH_CHECK(copies_.size() == 0);  // each left with its lane
   stopped_ = true;
   pieces_.notify_all();
 }

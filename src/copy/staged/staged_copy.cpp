@@ -111,7 +111,8 @@ void StagedCopy::submit_step(std::size_t step, EventPool& events) {
 void StagedCopy::mark(std::size_t steps, EventPool& events) {
   auto event = std::make_shared<const EventLease>(events.acquire());
   record_unchecked(event->ref(), stream_);
-  BERTH_CHECK(marks_.size() < marks_.capacity());  // other threads read it concurrently
+  BERTH_CHECK(marks_.size() < marks_.capacity());              // other threads read it concurrently
+  BERTH_CHECK(marks_.empty() || marks_.back().steps < steps);  // else later marks are not queried
   marks_.push_back({std::move(event), steps});
   marked_.store(marks_.size(), std::memory_order_release);
 }
