@@ -8,8 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/allocator_fixture.hpp"
-#include "support/device_bytes.hpp"
+#include "memory/holes_fixture.hpp"
 
 namespace page_remap_fault_test {
 
@@ -18,44 +17,7 @@ using namespace berth::test;
 
 namespace {
 
-constexpr std::size_t kGranule = AllocatorFixture::kGranuleBytes;
-
-/// Blocks of one granule each, every second of which is free again.
-struct Holes : AllocatorFixture {
-  explicit Holes(std::size_t count = 16) {
-    for (std::size_t index = 0; index < count; ++index) row.push_back(allocate(kGranule, own));
-    for (std::size_t index = 0; index < count; ++index) {
-      if (index % 2 == 1)
-        free(row[index]);
-      else
-        write(row[index], kGranule, static_cast<unsigned char>(index));
-    }
-  }
-  ~Holes() {
-    own.ref().sync();
-    end();
-  }
-
-  void write(void* data, std::size_t bytes, unsigned char value) {
-    const ContextScope scope(context);
-    const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(data));
-    driver.memset_d8_async(address, value, bytes, own.ref().native());
-    simulator.run_all();
-  }
-  [[nodiscard]] bool holds(void* data, std::size_t bytes, unsigned char value) const {
-    const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(data));
-    return test::holds(simulator, address, bytes, value);
-  }
-  [[nodiscard]] bool walls_hold() const {
-    bool all = true;
-    for (std::size_t index = 0; index < row.size(); index += 2)
-      all = all && holds(row[index], kGranule, static_cast<unsigned char>(index));
-    return all;
-  }
-
-  Stream own = stream();
-  std::vector<void*> row;
-};
+constexpr std::size_t kGranule = Holes::kGranuleBytes;
 
 /// How often a call is made while `action` runs.
 template <class Action>
@@ -190,20 +152,6 @@ TEST_CASE("a window that cannot be unmapped does not prevent trimming or allocat
     const CUdeviceptr window = reinterpret_cast<std::uintptr_t>(first) + granule * kGranule;
     if (!test.simulator.peek(window, 1).empty()) test.driver.mem_unmap(window, kGranule);
   }
-}
-
-TEST_CASE(
-    "holes whose joining failed are still their stream's, behind whose work they were freed") {
-  Holes test;
-  const Stream other = test.stream();
-  test.log.submit(test.own, "earlier");
-  test.tap.refuse(DriverCall::mem_set_access, CUDA_ERROR_UNKNOWN);
-  CHECK_THROWS_AS(test.allocator->allocate(8 * kGranule, test.own), DriverError);
-  test.allocate(kGranule, other);
-  CHECK(test.counters().bytes_reserved.current == 17 * kGranule);
-  CHECK_FALSE(test.log.is_done("earlier"));
-  test.allocate(8 * kGranule, test.own);
-  CHECK(test.counters().page_remaps == 8);
 }
 
 }  // namespace page_remap_fault_test
