@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random choices that a seed repeats. BERTH_TEST_SEED replaces the first seed of the tests,
 // BERTH_TEST_SEEDS the number of seeds, BERTH_TEST_SECONDS makes each test go on with more seeds
-// for so long, and BERTH_TEST_OPERATIONS replaces the number of operations of each.
+// for so long, and BERTH_TEST_OPERATIONS replaces the number of operations of each. By default
+// there are three seeds; with a sanitizer, which makes each several times slower, one, unless
+// BERTH_TEST_LONG is set (./run test --long).
 #pragma once
 
 #include <chrono>
@@ -12,7 +14,15 @@
 #include <random>
 #include <string>
 
+#include "support/sanitizers.hpp"
+
 namespace berth::test {
+
+#if defined(BERTH_UNDER_ASAN) || defined(BERTH_UNDER_TSAN)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
 
 inline std::optional<std::uint64_t> number_from_environment(const char* name) {
   const char* const text = std::getenv(name);
@@ -24,13 +34,17 @@ inline std::uint64_t first_seed() {
   return number_from_environment("BERTH_TEST_SEED").value_or(1);
 }
 
+inline std::uint64_t usual_seeds() {
+  const bool is_short = kIsSanitized && !number_from_environment("BERTH_TEST_LONG");
+  return is_short || number_from_environment("BERTH_TEST_SEED") ? 1 : 3;
+}
+
 /// Calls `run` with one seed after the other.
 template <class Run>
 void for_each_seed(Run&& run) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = number_from_environment("BERTH_TEST_SECONDS");
-  const std::uint64_t usual = number_from_environment("BERTH_TEST_SEEDS")
-                                  .value_or(number_from_environment("BERTH_TEST_SEED") ? 1 : 3);
+  const std::uint64_t usual = number_from_environment("BERTH_TEST_SEEDS").value_or(usual_seeds());
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds.value_or(0));
   for (std::uint64_t seed = first_seed();
        seconds ? Clock::now() < end : seed < first_seed() + usual; ++seed)
