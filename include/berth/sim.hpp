@@ -87,9 +87,11 @@ using KernelMemory = std::span<const std::span<std::byte>>;
 /// bytes that the function leaves in written ranges become the content of the memory; if written
 /// ranges overlap, the last one counts.
 ///
-/// Called when the work runs, at each launch of a graph again, under the lock of the simulator and
-/// on any thread that is in a driver call. It must not throw, and not call the driver, the
-/// Simulator or berth.
+/// Called when the work runs, at each launch of a graph again, on any thread that is in a driver
+/// call. Other threads can call the driver meanwhile. The function must not wait for a thread that
+/// waits for this work (after stall_ms that is a finding), nor for a lock that its own thread may
+/// hold. A driver call in it returns CUDA_ERROR_NOT_PERMITTED. It must not throw, nor use the
+/// Simulator or berth. It is destroyed after its last use, on any thread that is in a driver call.
 using KernelFunction = std::function<void(KernelMemory ranges)>;
 
 /// A word of 4 bytes that a kernel polls until it reaches `value`, in the sense of

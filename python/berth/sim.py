@@ -18,8 +18,10 @@
 
 The function is called in each launch of a kernel of that name, before the launch is checked. It
 says which ranges the launch uses, so that its races are found. `compute` is called when the work
-runs, on any thread that is in a driver call, and holds up the simulated driver meanwhile: it must
-not call the driver, nor wait for a thread that does.
+runs, on any thread that is in a driver call. Other threads can call the driver meanwhile. A call
+that waits for the work of another thread must release the interpreter's lock, as calls by
+ctypes.CDLL do: `compute` needs it. In `compute` a call of the driver returns
+CUDA_ERROR_NOT_PERMITTED.
 """
 
 from __future__ import annotations

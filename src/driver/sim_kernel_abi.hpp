@@ -40,7 +40,8 @@ struct KernelWork {
   std::size_t use_count;
   /// Gets a pointer to a copy of each range, in their order; see sim::KernelFunction. May be null.
   void (*compute)(void* const* ranges, void* data);
-  /// Called once when `compute` is not called any more. May be null.
+  /// Called once when `compute` is not called any more, at the end of a driver call of any thread.
+  /// May be null.
   void (*release)(void* data);
   void* data;
 };

@@ -14,6 +14,7 @@ Call::~Call() {
     if (!state_->held_until.empty()) release_completed(*state_);
   }
   mutex.unlock();
+  destroy_retired_computations();
 }
 
 CUresult Call::enter(Function function, Needs needs) {

@@ -17,6 +17,18 @@
 namespace berth::sim {
 namespace {
 
+/// The lock for controls that may run work or drop it.
+class BERTH_SCOPED_CAPABILITY WorkLock {
+ public:
+  WorkLock() BERTH_ACQUIRE(mutex) { mutex.lock(); }
+  ~WorkLock() BERTH_RELEASE() {
+    mutex.unlock();
+    destroy_retired_computations();
+  }
+  WorkLock(const WorkLock&) = delete;
+  WorkLock& operator=(const WorkLock&) = delete;
+};
+
 /// The stream of a handle; default streams are those of this thread's context.
 Stream* find_stream(State& state, CUstream stream) BERTH_REQUIRES(mutex) {
   const bool is_default =
@@ -88,8 +100,9 @@ std::vector<Work> works_of(State& state, const Kernel& kernel) {
                                      .bytes = sizeof kernel.polls->value,
                                      .condition = CU_STREAM_WAIT_VALUE_GEQ,
                                      .is_kernel = true});
-  KernelWork work{
-      .duration_ns = kernel.duration_ns, .uses = kernel.uses, .compute = kernel.compute};
+  KernelWork work{.duration_ns = kernel.duration_ns,
+                  .uses = kernel.uses,
+                  .compute = Computation(kernel.compute)};
   if (!kernel.name.empty()) work.name = state.kernel_names.insert(kernel.name).first->c_str();
   if (kernel.programmatic) work.resident = Resident::with_previous;
   if (kernel.polls) work.resident = Resident::before_poll;
@@ -112,6 +125,8 @@ Simulator::~Simulator() {
   if (!overlooked.empty())
     write_to_stderr(format_text("simulator: configured as \"{}\"\n", state_->config.to_text()));
   BERTH_CHECK(overlooked.empty());
+  state_.reset();
+  destroy_retired_computations();
 }
 
 std::string Simulator::config() const {
@@ -125,13 +140,13 @@ std::size_t Simulator::pending_operations(CUstream stream) const {
 }
 
 bool Simulator::run_next(CUstream stream) {
-  MutexLock lock(mutex);
+  const WorkLock lock;
   Stream* found = find_stream(*state_, stream);
   return found != nullptr && state_->scheduler.run_next(*found);
 }
 
 std::size_t Simulator::run_all() {
-  MutexLock lock(mutex);
+  const WorkLock lock;
   return state_->scheduler.run_all();
 }
 
@@ -224,7 +239,7 @@ bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
 }
 
 bool Simulator::launch(CUstream stream, const Kernel& kernel) {
-  MutexLock lock(mutex);
+  const WorkLock lock;
   const Stream* found = find_stream(*state_, stream);
   const bool is_aligned = !kernel.polls || kernel.polls->address % sizeof kernel.polls->value == 0;
   if (found == nullptr || !is_aligned) return false;
@@ -236,6 +251,7 @@ bool Simulator::launch(CUstream stream, const Kernel& kernel) {
     if (now == nullptr || enqueue(*state_, call, *now, std::move(work)) != CUDA_SUCCESS)
       return false;
   }
+  state_->scheduler.end_call();
   return true;
 }
 
@@ -266,7 +282,7 @@ std::uint64_t Simulator::now_ns() const {
 }
 
 void Simulator::spend(std::uint64_t ns) {
-  MutexLock lock(mutex);
+  const WorkLock lock;
   state_->scheduler.spend(ns);
 }
 

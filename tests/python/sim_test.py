@@ -4,6 +4,7 @@
 
 import ctypes
 import sys
+import threading
 import unittest
 
 import berth.sim
@@ -15,11 +16,12 @@ class StandIns(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cuda = ctypes.CDLL("libcuda.so.1")
-        context, module = ctypes.c_void_p(), ctypes.c_void_p()
+        module = ctypes.c_void_p()
+        cls.context = ctypes.c_void_p()
         cls.function, cls.memory = ctypes.c_void_p(), ctypes.c_uint64()
         cls.call("cuInit", 0)
-        cls.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        cls.call("cuCtxSetCurrent", context)
+        cls.call("cuDevicePrimaryCtxRetain", ctypes.byref(cls.context), 0)
+        cls.call("cuCtxSetCurrent", cls.context)
         cls.call("cuModuleLoadData", ctypes.byref(module), CODE)
         cls.call("cuModuleGetFunction", ctypes.byref(cls.function), module, b"double_all")
         cls.call("cuMemAlloc_v2", ctypes.byref(cls.memory), 64)
@@ -67,6 +69,32 @@ class StandIns(unittest.TestCase):
         self.assertEqual(launches[0].block, (32, 1, 1))
         self.assertEqual(launches[0].shared_bytes, 16)
         self.assertEqual(berth.sim._works, {})
+
+    def test_a_thread_calls_the_driver_with_the_interpreters_lock_meanwhile(self):
+        computes, called = threading.Event(), threading.Event()
+        keeps_the_lock = ctypes.PyDLL("libcuda.so.1")
+        waited = []
+
+        @berth.sim.kernel("double_all")
+        def double_all(launch):
+            def compute(ranges):
+                computes.set()
+                waited.append(called.wait(60))
+
+            return berth.sim.Work((), compute)
+
+        def call():
+            computes.wait(60)
+            free, total = ctypes.c_size_t(), ctypes.c_size_t()
+            keeps_the_lock.cuCtxSetCurrent(self.context)
+            keeps_the_lock.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+            called.set()
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        self.assertEqual(self.launch(1), 0)
+        thread.join()
+        self.assertEqual(waited, [True])
 
     def test_an_exception_refuses_the_launch_and_so_does_a_missing_stand_in(self):
         @berth.sim.kernel("double_all")

@@ -129,7 +129,7 @@ CUresult launch(Function name, const CUlaunchConfig& config, CUfunction function
       if (described.refusal != CUDA_SUCCESS) return described.refusal;
       work.duration_ns = described.kernel.duration_ns;
       work.uses = std::move(described.kernel.uses);
-      work.compute = std::move(described.kernel.compute);
+      work.compute = Computation(std::move(described.kernel.compute));
       break;
   }
   return call.enqueue(*stream, std::move(work));

@@ -8,9 +8,11 @@
 namespace berth::sim {
 namespace {
 
-/// What keeps the host function at the head of `stream` from its end. One thread runs them all.
+/// What keeps the function of the program at the head of `stream` from its end. One thread runs all
+/// host functions.
 std::string describe_function(State& state, const Stream& stream) {
-  const Stream* first = state.streams.find(state.scheduler.running_host_function());
+  if (stream.computing) return "whose stand-in has not returned";
+  const Stream* first = state.streams.find(state.scheduler.running_function());
   if (first == nullptr || first == &stream) return "whose host function has not returned";
   return format_text("whose host function waits for that of {} on {}, which has not returned",
                      call_name(first->queue.front().call), stream_name(first->caller_handle));
@@ -20,13 +22,13 @@ std::string describe_function(State& state, const Stream& stream) {
 std::string describe_head(State& state, Stream& stream) {
   const Operation& head = stream.queue.front();
   if (const auto* wait = std::get_if<WaitValueWork>(&head.work)) {
-    const Stream* running = state.streams.find(state.scheduler.running_host_function());
+    const Stream* running = state.streams.find(state.scheduler.running_function());
     const std::string value = format_text("which waits for {}", describe(state, stream, *wait));
     if (running == nullptr) return value;
     return format_text("{}, while {} on {} has not returned", value,
                        call_name(running->queue.front().call), stream_name(running->caller_handle));
   }
-  if (stream.running && std::holds_alternative<HostFunctionWork>(head.work))
+  if (stream.computing || (stream.running && std::holds_alternative<HostFunctionWork>(head.work)))
     return describe_function(state, stream);
   return "which has not ended";
 }
@@ -45,7 +47,7 @@ void report_shared_channel(State& state, Stream& stream, Stream& waiting) {
       state.config.stall_ms));
 }
 
-void report_host_function(State& state, Stream& asked, Stream& needed) {
+void report_function(State& state, Stream& asked, Stream& needed) {
   state.findings.add(format_text(
       "stall: a call waits for {}, which is behind {} on {}, {}; nothing has run for {} ms "
       "(stall_ms): the call waits on",

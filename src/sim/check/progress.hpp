@@ -16,9 +16,9 @@ struct State;
 /// that it shares with `waiting`. Neither pending work nor a thread ends the wait for a value or
 /// the host function at the head of `waiting`.
 void report_shared_channel(State& state, Stream& stream, Stream& waiting);
-/// A call waits for `asked`, which depends on the head of `needed`: a host function that does not
-/// return, or a value that such a function may still write.
-void report_host_function(State& state, Stream& asked, Stream& needed);
+/// A call waits for `asked`, which depends on the head of `needed`: a function of the program that
+/// does not return, or a value that such a function may still write.
+void report_function(State& state, Stream& asked, Stream& needed);
 /// `call` blocks on the full queue of `stream`, and nothing runs; the queue depends on the head of
 /// `needed`.
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed);

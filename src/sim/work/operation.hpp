@@ -15,6 +15,7 @@
 #include "sim/check/shadow_memory.hpp"
 #include "sim/handle_table.hpp"
 #include "sim/memory/address_space.hpp"
+#include "sim/work/computation.hpp"
 
 namespace berth::sim {
 
@@ -97,7 +98,7 @@ struct KernelWork {
   std::uint64_t duration_ns;
   std::vector<MemoryUse> uses;
   const char* name = nullptr;  ///< in State::kernel_names; null: unnamed
-  KernelFunction compute = nullptr;
+  Computation compute = {};
   Resident resident = Resident::when_ready;
 };
 
@@ -142,6 +143,13 @@ struct WriteValueWork {
 using Work =
     std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctionWork, KernelWork,
                  RecordWork, ArriveWork, DepartWork, PrefetchWork, WaitValueWork, WriteValueWork>;
+
+/// Whether it calls code of the program, for which the lock is let go of.
+inline bool calls_program(const Work& work) {
+  const auto* const kernel = std::get_if<KernelWork>(&work);
+  return kernel != nullptr ? static_cast<bool>(kernel->compute)
+                           : std::holds_alternative<HostFunctionWork>(work);
+}
 
 /// Whether it uses memory in the sense of the race detector.
 inline bool uses_memory(const Work& work) {

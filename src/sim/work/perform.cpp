@@ -65,8 +65,6 @@ class Performance {
                           .mapping = mapping};
     state_.races.use(state_, stretch_use, before_, stretch, arrival_ ? &*arrival_ : nullptr);
   }
-  /// Calls the function of a kernel with copies of the memory that it uses.
-  void compute(const KernelWork& kernel);
   [[nodiscard]] Arrival current_arrival() const { return {before_, operation_.stamp}; }
   /// Whether the memory of a copy exists and is accessible.
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
@@ -98,18 +96,7 @@ CUresult Performance::operator()(const KernelWork& kernel) {
       left -= stretch.size();
     }
   }
-  if (kernel.compute) compute(kernel);
   return CUDA_SUCCESS;
-}
-
-void Performance::compute(const KernelWork& kernel) {
-  std::vector<std::vector<std::byte>> copies;
-  for (const MemoryUse& uses : kernel.uses)
-    read(state_, uses.address, copies.emplace_back(uses.bytes));
-  const std::vector<std::span<std::byte>> ranges(copies.begin(), copies.end());
-  kernel.compute(ranges);
-  for (std::size_t index = 0; index != ranges.size(); ++index)
-    if (kernel.uses[index].writes) write(state_, kernel.uses[index].address, ranges[index]);
 }
 
 bool Performance::reaches_all(const CopyWork& copy) const {
@@ -241,6 +228,25 @@ CUresult perform(State& state, const Context& context, Stream& stream, const Ope
   const CUresult result = std::visit(performance, operation.work);
   if (state.order.on()) stream.kernel_arrival = std::move(performance.arrival());
   return result;
+}
+
+std::vector<std::vector<std::byte>> copies_for(State& state, const KernelWork& kernel) {
+  std::vector<std::vector<std::byte>> copies;
+  for (const MemoryUse& uses : kernel.uses)
+    read(state, uses.address, copies.emplace_back(uses.bytes));
+  return copies;
+}
+
+CUresult take_back(State& state, const Context& context, const KernelWork& kernel,
+                   std::span<const std::span<std::byte>> ranges) {
+  for (std::size_t index = 0; index != ranges.size(); ++index) {
+    const MemoryUse& uses = kernel.uses[index];
+    if (!uses.writes) continue;
+    if (!is_reachable(state, context, uses.address, uses.bytes, Access::write))
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    write(state, uses.address, ranges[index]);
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace berth::sim

@@ -2,7 +2,10 @@
 #include "sim/work/scheduler.hpp"
 
 #include <chrono>
+#include <cstddef>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "sim/check/stream_order.hpp"
@@ -164,16 +167,15 @@ Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> afte
   const bool unobstructed =
       stream.queue.empty() && operation.waits_for.empty() && operation.in_channel.empty();
   const bool is_wait_only = std::holds_alternative<WaitWork>(operation.work);
-  const bool on_host = std::holds_alternative<HostFunctionWork>(operation.work);
   const bool starts = progress_ == Progress::eager && !held_;
-  const bool at_once = is_wait_only || (starts && !on_host);
+  const bool at_once = is_wait_only || (starts && !calls_program(operation.work));
   if (unobstructed && at_once && !lacks_value(stream, operation)) {
     perform(stream, operation);
     stream.completed = operation.sequence;
     return ticket;
   }
   enqueue(stream, std::move(operation));
-  if (starts && may_run(stream)) start(stream);
+  if (starts && may_run(stream) && !calls_program(stream.queue.front().work)) start(stream);
   if (progress_ == Progress::timed && !held_) begin_ready();
   return ticket;
 }
@@ -196,7 +198,7 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
 
 void Scheduler::release() {
   held_ = false;
-  run_eligible();
+  if (progress_ == Progress::timed) begin_ready();
 }
 
 void Scheduler::run_eligible() {
@@ -233,18 +235,36 @@ void Scheduler::start(Stream& stream) {
   leave_place(stream);
   Operation& operation = stream.queue.front();
   perform(stream, operation);
-  const auto* on_host = std::get_if<HostFunctionWork>(&operation.work);
   const CUresult status = state_.contexts.find(stream.context)->sticky;
-  const bool called =
-      on_host != nullptr && (status == CUDA_SUCCESS || on_host->callback != nullptr);
-  if (!called) {
-    complete_head(stream);
-    return;
-  }
-  const Ticket ticket{stream.handle, operation.sequence};
+  const auto* on_host = std::get_if<HostFunctionWork>(&operation.work);
+  if (on_host != nullptr && (status == CUDA_SUCCESS || on_host->callback != nullptr))
+    return call(stream, *on_host, status);
+  if (status == CUDA_SUCCESS && calls_program(operation.work)) compute(stream);
+  complete_head(stream);
+}
+
+void Scheduler::compute(Stream& stream) {
+  // Others may queue more meanwhile, which moves the operation.
+  const auto kernel = std::get<KernelWork>(stream.queue.front().work);
+  std::vector<std::vector<std::byte>> copies = copies_for(state_, kernel);
+  stream.running = stream.computing = true;
+  computing_.push_back(stream.handle);
+  mutex.unlock();
+  const std::vector<std::span<std::byte>> ranges(copies.begin(), copies.end());
+  kernel.compute(ranges);
+  mutex.lock();
+  std::erase(computing_, stream.handle);
+  stream.running = stream.computing = false;
+  ++functions_returned_;
+  Context& context = *state_.contexts.find(stream.context);
+  if (context.sticky == CUDA_SUCCESS) context.sticky = take_back(state_, context, kernel, ranges);
+}
+
+void Scheduler::call(Stream& stream, const HostFunctionWork& work, CUresult status) {
+  const Ticket ticket{stream.handle, stream.queue.front().sequence};
   stream.running = true;
   if (state_.order.on()) state_.order.hosts().learn_everywhere(stream.order.ran_closed);
-  host_functions_.start(stream.handle, *on_host, status);
+  host_functions_.start(stream.handle, work, status);
   if (host_functions_.on_thread()) return;
   ++waiting_;
   finished_.wait_for(mutex, kHostFunctionPatience, [&] { return done(ticket); });

@@ -38,8 +38,8 @@ class Scheduler {
 
   /// The ticket that the next submission to `stream` will have.
   static Ticket next_ticket(const Stream& stream) { return {stream.handle, stream.submitted + 1}; }
-  /// Queues `work` behind its stream, the default-stream rules and `after`; runs it at once if the
-  /// mode and the order permit. May release the lock if `work` is a host function.
+  /// Queues `work` behind its stream, the default-stream rules and `after`. Runs it at once if the
+  /// mode and the order permit, and it does not call the program: that is left to end_call().
   Ticket submit(Stream& stream, Work work, std::span<const Ticket> after) BERTH_REQUIRES(mutex);
   Ticket submit(Stream& stream, Work work, Ticket after = {}) BERTH_REQUIRES(mutex) {
     return submit(stream, std::move(work), {&after, 1});
@@ -47,10 +47,11 @@ class Scheduler {
   /// Until release(), submissions are only queued, so that a group of operations is complete before
   /// any of them runs, and the lock is held. Waits without dependencies still complete at once.
   void hold() { held_ = true; }
+  /// Work that waited for that runs in end_call().
   void release() BERTH_REQUIRES(mutex);
 
   bool done(const Ticket& ticket);
-  /// Whether work other than a host function runs before submit() returns.
+  /// Whether work that does not call the program runs before submit() returns.
   [[nodiscard]] bool runs_at_once() const { return progress_ == Progress::eager && busy_.empty(); }
 
   /// Runs what is needed, and returns once all of `awaited` is complete, which the host has then
@@ -75,7 +76,7 @@ class Scheduler {
     if (progress_ == Progress::timed) spend(call_ns(function));
   }
   /// Every driver call ends here: runs work that waited for a value which the call or the host has
-  /// written, and work behind it. May release the lock.
+  /// written, work behind it, and work that calls the program. May release the lock.
   void end_call() BERTH_REQUIRES(mutex) {
     const bool runs_unprompted = progress_ == Progress::eager && !busy_.empty();
     if (value_waits_ != 0 || runs_unprompted) run_eligible();
@@ -110,11 +111,15 @@ class Scheduler {
   /// In virtual time; in other modes every operation takes a microsecond.
   [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
   [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
-  /// The number of operations that have run and of host functions that have returned. Constant if
-  /// there is no progress.
+  /// The number of operations that have run and of functions of the program that have returned.
+  /// Constant if there is no progress.
   [[nodiscard]] std::uint64_t steps() const { return operations_run_ + functions_returned_; }
-  /// The stream whose host function runs; 0 if none runs.
-  [[nodiscard]] Handle running_host_function() const { return host_functions_.running_for(); }
+  /// The stream whose host function runs, or else one whose stand-in for a kernel computes; 0 if
+  /// there is none.
+  [[nodiscard]] Handle running_function() const {
+    const Handle running = host_functions_.running_for();
+    return running != 0 || computing_.empty() ? running : computing_.front();
+  }
   [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
   /// The number of checks whether the head of a stream is eligible.
   [[nodiscard]] std::uint64_t heads_examined() const { return heads_examined_; }
@@ -145,9 +150,12 @@ class Scheduler {
   void run_eligible() BERTH_REQUIRES(mutex);
   void run_some() BERTH_REQUIRES(mutex);
   Stream* any_runnable();
-  /// Runs the eligible head of `stream`. Waits for a host function for a limited time, because the
-  /// caller may hold a lock that the function needs. May then release the lock.
+  /// Runs the eligible head of `stream`. Releases the lock if the head calls the program: it waits
+  /// for a host function for a limited time, because the caller may hold a lock that this needs.
   void start(Stream& stream) BERTH_REQUIRES(mutex);
+  /// The kernel at the head of `stream` computes, in this thread and without the lock.
+  void compute(Stream& stream) BERTH_REQUIRES(mutex);
+  void call(Stream& stream, const HostFunctionWork& work, CUresult status) BERTH_REQUIRES(mutex);
   void perform(Stream& stream, const Operation& operation);
   void complete_head(Stream& stream);
   void leave_busy(Stream& stream);
@@ -162,14 +170,15 @@ class Scheduler {
   };
   Need needed_by(Ticket ticket);
   /// Whether only the host can unblock it, by writing the value that it waits for, or by returning
-  /// from the running host function.
+  /// from the function that runs.
   bool needs_host(const Need& need);
   /// Releases the lock until something may have changed.
   void pause() BERTH_REQUIRES(mutex);
-  /// The same. If a value or a host function has blocked `ticket` for too long, resolves the stall.
+  /// The same. If a value or a function of the program has blocked `ticket` for too long, resolves
+  /// the stall.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
   /// `need` has blocked `ticket` for too long, and nothing has run: separates a stream that is
-  /// blocked only by a channel; otherwise fails the wait for a value, or reports the host function.
+  /// blocked only by a channel; otherwise fails the wait for a value, or reports the function.
   void resolve_stall(const Ticket& ticket, const Need& need) BERTH_REQUIRES(mutex);
   /// For a wait for a value: the channel that blocks it, or that blocks work that may write the
   /// value. Without a delayed stream if there is no such channel.
@@ -208,6 +217,7 @@ class Scheduler {
   int waiting_ = 0;
   std::size_t value_waits_ = 0;
   HostFunctions host_functions_;
+  std::vector<Handle> computing_;  // streams whose heads are Stream::computing
   ValueWatch value_watch_;
   Stall pending_queries_;
 };

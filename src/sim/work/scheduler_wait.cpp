@@ -74,7 +74,8 @@ Scheduler::Need Scheduler::needed_by(Ticket ticket) {
 
 bool Scheduler::needs_host(const Need& need) {
   const Operation& head = need.stream->queue.front();
-  if (need.stream->running) return std::holds_alternative<HostFunctionWork>(head.work);
+  if (need.stream->running)
+    return need.stream->computing || std::holds_alternative<HostFunctionWork>(head.work);
   return lacks_value(*need.stream, head);
 }
 
@@ -141,14 +142,14 @@ void Scheduler::resolve_stall(const Ticket& ticket, const Need& need) {
   const Need delayed = delay_of(need);
   if (delayed.delayed != nullptr) return separate(delayed);
   const auto* wait = std::get_if<WaitValueWork>(&need.stream->queue.front().work);
-  const Stream* const at_work = state_.streams.find(host_functions_.running_for());
+  const Stream* const at_work = state_.streams.find(running_function());
   if (wait != nullptr && at_work == nullptr) return fail_wait(state_, *need.stream, *wait);
   // The function may wait for work that only a call runs, and may still write the value.
   Stream* const other = progress_ == Progress::timed ? nullptr : any_runnable();
   if (other != nullptr) return start(*other);
   const std::uint64_t function = at_work == nullptr ? 0 : at_work->queue.front().number;
   if (std::exchange(reported_function_, function) == function) return;
-  report_host_function(state_, *state_.streams.find(ticket.stream), *need.stream);
+  report_function(state_, *state_.streams.find(ticket.stream), *need.stream);
 }
 
 bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& call) {

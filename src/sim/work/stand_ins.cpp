@@ -88,11 +88,10 @@ Kernel describe(sim_abi::KernelStandIn* stand_in, void* data, const KernelLaunch
 void set_stand_in(const std::string& name, KernelStandIn stand_in) {
   std::shared_ptr<const KernelStandIn> given;
   if (stand_in) given = std::make_shared<const KernelStandIn>(std::move(stand_in));
+  StandIns::node_type removed;  // destroyed without the lock, as it is code of the program
   const MutexLock lock(stand_ins_mutex);
-  if (given == nullptr)
-    stand_ins().erase(name);
-  else
-    stand_ins().insert_or_assign(name, std::move(given));
+  removed = stand_ins().extract(name);
+  if (given != nullptr) stand_ins().emplace(name, std::move(given));
 }
 
 std::shared_ptr<const KernelStandIn> find_stand_in(std::string_view kernel) {

@@ -98,7 +98,8 @@ struct Stream {
   int priority;
   Handle caller_handle;  ///< as returned to callers; for a chain of a graph, the launching stream
   bool destroyed = false;
-  bool running = false;  ///< its head: a host function outside the lock, or work in virtual time
+  bool running = false;    ///< its head: without the lock, in the program, or in virtual time
+  bool computing = false;  ///< its head, which is a kernel, in the program
   /// Virtual time: the time at which its head became eligible.
   std::uint64_t ready_ns = 0;
   std::uint64_t began_ns = 0;  ///< its head, or the last operation that ran
