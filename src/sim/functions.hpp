@@ -131,6 +131,21 @@
   X(cuModuleGetFunction,           plain, 2000) \
   X(cuFuncGetModule,               plain, 11000) \
   X(cuFuncGetName,                 plain, 12030) \
+  X(cuFuncGetAttribute,            plain, 2020) \
+  X(cuFuncSetAttribute,            plain, 9000) \
+  X(cuFuncSetCacheConfig,          plain, 3000) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, plain, 6050) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, plain, 7000) \
+  X(cuLibraryLoadData,             plain, 12000) \
+  X(cuLibraryLoadFromFile,         plain, 12000) \
+  X(cuLibraryUnload,               plain, 12000) \
+  X(cuLibraryGetKernel,            plain, 12000) \
+  X(cuLibraryGetModule,            plain, 12000) \
+  X(cuKernelGetFunction,           plain, 12000) \
+  X(cuKernelGetLibrary,            plain, 12050) \
+  X(cuKernelGetName,               plain, 12030) \
+  X(cuKernelGetAttribute,          plain, 12000) \
+  X(cuKernelSetAttribute,          plain, 12000) \
   X(cuStreamAddCallback,           plain, 5000) \
   X(cuEventCreate,                 plain, 2000) \
   X(cuEventDestroy,                both,  2000) \
@@ -175,6 +190,8 @@
   X(cuMemsetD2D32Async,            plain, 3020) \
   X(cuEventRecordWithFlags,        plain, 11010) \
   X(cuStreamBeginCapture,          v2,    10010) \
+  X(cuStreamBeginCaptureToGraph,   plain, 12030) \
+  X(cuStreamUpdateCaptureDependencies, v2, 12030) \
   X(cuStreamEndCapture,            plain, 10000) \
   X(cuStreamIsCapturing,           plain, 10000) \
   X(cuStreamGetCaptureInfo,        v3,    12030) \
@@ -187,10 +204,18 @@
   X(cuGraphAddChildGraphNode,      plain, 10000) \
   X(cuGraphChildGraphNodeGetGraph, plain, 10000) \
   X(cuGraphGetNodes,               plain, 10000) \
+  X(cuGraphAddHostNode,            plain, 10000) \
+  X(cuGraphAddEventRecordNode,     plain, 11010) \
+  X(cuGraphAddEventWaitNode,       plain, 11010) \
+  X(cuGraphGetRootNodes,           plain, 10000) \
+  X(cuGraphNodeGetDependencies,    v2,    12030) \
+  X(cuGraphNodeGetDependentNodes,  v2,    12030) \
   X(cuGraphGetEdges,               v2,    12030) \
   X(cuGraphNodeGetType,            plain, 10000) \
   X(cuGraphInstantiateWithFlags,   plain, 11040) \
   X(cuGraphInstantiateWithParams,  plain, 12000) \
+  X(cuGraphExecUpdate,             v2,    12000) \
+  X(cuGraphDebugDotPrint,          plain, 11030) \
   X(cuGraphUpload,                 plain, 11010) \
   X(cuGraphExecGetFlags,           plain, 12000) \
   X(cuGraphAddMemAllocNode,        plain, 11040) \

@@ -57,6 +57,8 @@
   X(cuStreamBeginCapture,    cuStreamBeginCapture_v2_ptsz) \
   X(cuStreamEndCapture,      cuStreamEndCapture_ptsz) \
   X(cuStreamIsCapturing,     cuStreamIsCapturing_ptsz) \
+  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz) \
+  X(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_v2_ptsz) \
   X(cuStreamGetCaptureInfo,  cuStreamGetCaptureInfo_v3_ptsz) \
   X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz) \
   X(cuGraphUpload,           cuGraphUpload_ptsz) \

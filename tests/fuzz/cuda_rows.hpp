@@ -171,6 +171,25 @@ BERTH_FUZZ(cuModuleUnload, ending(Kind::module))
 BERTH_FUZZ(cuModuleGetFunction, made(Kind::function), handle(Kind::module), kernel_name)
 BERTH_FUZZ(cuFuncGetModule, out, handle(Kind::function))
 BERTH_FUZZ(cuFuncGetName, uncertain_out, handle(Kind::function))
+BERTH_FUZZ(cuFuncGetAttribute, out, below(20), handle(Kind::function))
+BERTH_FUZZ(cuFuncSetAttribute, handle(Kind::function), below(20), number(0, -1, 48 << 10))
+BERTH_FUZZ(cuFuncSetCacheConfig, handle(Kind::function), below(6))
+BERTH_FUZZ(cuOccupancyMaxActiveBlocksPerMultiprocessor, out, handle(Kind::function),
+           number(128, 0, -1, 1025), number(0, 48 << 10, -1))
+BERTH_FUZZ(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, out, handle(Kind::function),
+           number(128, 0, -1, 1025), number(0, 48 << 10, -1), number(0, 1, 2))
+BERTH_FUZZ(cuLibraryLoadData, made(Kind::module), device_code, number(0), number(0), number(0),
+           number(0), number(0), number(0))
+BERTH_FUZZ(cuLibraryLoadFromFile, made(Kind::module), text_in, number(0), number(0), number(0),
+           number(0), number(0), number(0))
+BERTH_FUZZ(cuLibraryUnload, ending(Kind::module))
+BERTH_FUZZ(cuLibraryGetKernel, made(Kind::function), handle(Kind::module), kernel_name)
+BERTH_FUZZ(cuLibraryGetModule, out, handle(Kind::module))
+BERTH_FUZZ(cuKernelGetFunction, out, handle(Kind::function))
+BERTH_FUZZ(cuKernelGetLibrary, out, handle(Kind::function))
+BERTH_FUZZ(cuKernelGetName, uncertain_out, handle(Kind::function))
+BERTH_FUZZ(cuKernelGetAttribute, out, below(20), handle(Kind::function), device)
+BERTH_FUZZ(cuKernelSetAttribute, below(20), number(0, -1), handle(Kind::function), device)
 BERTH_FUZZ(cuLaunchKernel, handle(Kind::function), number(1, 0, 7), number(1, 65536), number(1, 0),
            number(1, 1024, 1025), number(1, 32), number(1, 65), number(0, 48 << 10, -1),
            handle(Kind::stream), number(0), number(0))
@@ -223,6 +242,10 @@ BERTH_FUZZ(cuMemsetD2D32Async, address(Kind::memory), fill_pitch, number(7), fil
 
 // Captures and graphs.
 BERTH_FUZZ(cuStreamBeginCapture, handle(Kind::stream), enumerator(2, 0, 1, 3))
+BERTH_FUZZ(cuStreamBeginCaptureToGraph, handle(Kind::stream), handle(Kind::graph),
+           handles_in(Kind::node), number(0), handles_count, enumerator(2, 0, 1, 3))
+BERTH_FUZZ(cuStreamUpdateCaptureDependencies, handle(Kind::stream), handles_in(Kind::node),
+           number(0), handles_count, number(0, 1, 2))
 BERTH_FUZZ(cuStreamEndCapture, handle(Kind::stream), made(Kind::graph, true))
 BERTH_FUZZ(cuStreamIsCapturing, handle(Kind::stream), out)
 BERTH_FUZZ(cuStreamGetCaptureInfo, handle(Kind::stream), out, out, made(Kind::graph, true),
@@ -240,6 +263,19 @@ BERTH_FUZZ(cuGraphChildGraphNodeGetGraph, handle(Kind::node), out)
 BERTH_FUZZ(cuGraphGetNodes, handle(Kind::graph), handles_out(Kind::node), length<std::size_t>)
 BERTH_FUZZ(cuGraphGetEdges, handle(Kind::graph), handles_out(Kind::node), handles_out(Kind::node),
            array_out, length<std::size_t>)
+BERTH_FUZZ(cuGraphGetRootNodes, handle(Kind::graph), handles_out(Kind::node), length<std::size_t>)
+BERTH_FUZZ(cuGraphNodeGetDependencies, handle(Kind::node), handles_out(Kind::node), array_out,
+           length<std::size_t>)
+BERTH_FUZZ(cuGraphNodeGetDependentNodes, handle(Kind::node), handles_out(Kind::node), array_out,
+           length<std::size_t>)
+BERTH_FUZZ(cuGraphAddHostNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, host_node)
+BERTH_FUZZ(cuGraphAddEventRecordNode, made(Kind::node), handle(Kind::graph),
+           handles_in(Kind::node), handles_count, handle(Kind::event))
+BERTH_FUZZ(cuGraphAddEventWaitNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, handle(Kind::event))
+BERTH_FUZZ(cuGraphExecUpdate, handle(Kind::exec), handle(Kind::graph), out)
+BERTH_FUZZ(cuGraphDebugDotPrint, handle(Kind::graph), number(0), zero_flags)
 BERTH_FUZZ(cuGraphNodeGetType, handle(Kind::node), out)
 BERTH_FUZZ(cuGraphInstantiateWithFlags, made(Kind::exec), handle(Kind::graph), number(0, 1, 8, 4))
 BERTH_FUZZ(cuGraphInstantiateWithParams, made(Kind::exec), handle(Kind::graph), instantiation)

@@ -311,4 +311,17 @@ struct HostFunction {
 };
 inline constexpr HostFunction host_function{};
 
+/// A node that calls such a function.
+struct HostNode {
+  struct Drawn {
+    CUDA_HOST_NODE_PARAMS params;
+    [[nodiscard]] const CUDA_HOST_NODE_PARAMS* value() const { return &params; }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const {
+    return {.params = {.fn = host_function.draw(turn).value(), .userData = nullptr}};
+  }
+};
+inline constexpr HostNode host_node{};
+
 }  // namespace berth::fuzz

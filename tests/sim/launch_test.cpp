@@ -267,4 +267,75 @@ TEST_CASE("PTX tells which kernels a module has; functions end with their module
   CHECK(CU(cuModuleLoad)(&binary, "/no/such/file") == CUDA_ERROR_FILE_NOT_FOUND);
 }
 
+TEST_CASE("a library has no context, and its kernels are functions in each") {
+  LaunchFixture fixture("progress=manual,kernels=skip");
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  const auto load = [&](const void* code) {
+    return CU(cuLibraryLoadData)(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  };
+  CHECK(load("no code") == CUDA_ERROR_INVALID_IMAGE);
+  CHECK(load(nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuLibraryLoadFromFile)(&library, "/no/such/file", nullptr, nullptr, 0, nullptr, nullptr,
+                                  0) == CUDA_ERROR_FILE_NOT_FOUND);
+  OK(load(kPtx));
+  CHECK(CU(cuLibraryGetKernel)(&kernel, library, "fil") == CUDA_ERROR_NOT_FOUND);
+  OK(CU(cuLibraryGetKernel)(&kernel, library, "fill"));
+  CUlibrary owner = nullptr;
+  const char* name = nullptr;
+  CUfunction function = nullptr;
+  CUmodule module = nullptr;
+  OK(CU(cuKernelGetLibrary)(&owner, kernel));
+  CHECK(owner == library);
+  OK(CU(cuKernelGetName)(&name, kernel));
+  CHECK(std::string(name) == "fill");
+  OK(CU(cuKernelGetFunction)(&function, kernel));
+  OK(CU(cuLibraryGetModule)(&module, library));
+  CHECK(CU(cuModuleUnload)(module) == CUDA_ERROR_INVALID_HANDLE);
+  const CUstream stream = make_stream();
+  for (CUfunction launched : {function, reinterpret_cast<CUfunction>(kernel)})
+    OK(CU(cuLaunchKernel)(launched, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
+  CHECK(fixture.sim.pending_operations(stream) == 2);
+  CUlibrary none = reinterpret_cast<CUlibrary>(fixture.module);
+  CHECK(CU(cuLibraryUnload)(none) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(CU(cuKernelGetName)(&name, reinterpret_cast<CUkernel>(fixture.fill)) ==
+        CUDA_ERROR_INVALID_HANDLE);
+  OK(CU(cuLibraryUnload)(library));
+  CHECK(CU(cuKernelGetName)(&name, kernel) == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE("facts of a kernel are the limits of its device") {
+  LaunchFixture fixture("kernels=skip");
+  const auto attribute = [&](int which) {
+    int value = -7;
+    OK(CU(cuFuncGetAttribute)(&value, static_cast<CUfunction_attribute>(which), fixture.fill));
+    return value;
+  };
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) == 1024);
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_BINARY_VERSION) == 90);
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_NUM_REGS) == 0);
+  int value = 0;
+  CHECK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX, fixture.fill) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, nullptr) ==
+        CUDA_ERROR_INVALID_HANDLE);
+  OK(CU(cuFuncSetAttribute)(fixture.fill, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024));
+  CHECK(CU(cuFuncSetAttribute)(fixture.fill, CU_FUNC_ATTRIBUTE_NUM_REGS, 1) ==
+        CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuFuncSetCacheConfig)(fixture.fill, CU_FUNC_CACHE_PREFER_L1));
+  int blocks = -1;
+  const auto count = [&](int threads, std::size_t shared_bytes) {
+    return CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, fixture.fill, threads,
+                                                           shared_bytes);
+  };
+  OK(count(1024, 0));
+  CHECK(blocks == 2);
+  OK(count(32, 100 << 10));
+  CHECK(blocks == 2);
+  OK(count(32, 1 << 20));
+  CHECK(blocks == 0);
+  CHECK(count(0, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(count(1025, 0) == CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace launch_test

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Stream Management": stream capture.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
 
@@ -22,17 +27,72 @@ void give(T* out, T value) {
   if (out != nullptr) *out = value;
 }
 
+/// Whether a capture may begin on `stream`; null is none.
+CUresult check_origin(const Stream* stream, CUstreamCaptureMode mode) {
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_mode(mode)) return CUDA_ERROR_INVALID_VALUE;
+  if (stream->kind == StreamKind::legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return stream->captured.capture != 0 ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
+}
+
+/// Only programmatic edges have data, and there are none.
+bool have_data(const CUgraphEdgeData* edges, std::size_t count) {
+  constexpr CUgraphEdgeData none{};
+  return edges != nullptr && std::any_of(edges, edges + count, [&](const CUgraphEdgeData& edge) {
+           return std::memcmp(&edge, &none, sizeof none) != 0;
+         });
+}
+
 }  // namespace
 
 CUresult berth_sim_cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   Call call(Function::k_cuStreamBeginCapture, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   Stream* found = call.find_stream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (!is_mode(mode)) return CUDA_ERROR_INVALID_VALUE;
-  if (found->kind == StreamKind::legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (found->captured.capture != 0) return CUDA_ERROR_ILLEGAL_STATE;
+  const CUresult accepted = check_origin(found, mode);
+  if (accepted != CUDA_SUCCESS) return accepted;
   begin_capture(call.state(), *found, mode, this_thread().id);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                               const CUgraphNode* dependencies,
+                                               const CUgraphEdgeData* edges, std::size_t count,
+                                               CUstreamCaptureMode mode) {
+  Call call(Function::k_cuStreamBeginCaptureToGraph, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  Stream* found = call.find_stream(stream);
+  const CUresult accepted = check_origin(found, mode);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  Graph* const into = state.graphs.find(to_handle(graph));
+  if (into == nullptr || into->capture != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (into->parent_node != 0) return CUDA_ERROR_NOT_SUPPORTED;  // it may go with its parent
+  auto nodes = read_dependencies(state, *into, dependencies, count);
+  if (!nodes) return CUDA_ERROR_INVALID_VALUE;
+  if (have_data(edges, count)) return CUDA_ERROR_NOT_SUPPORTED;
+  begin_capture(state, *found, mode, this_thread().id, into, std::move(*nodes));
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode* dependencies,
+                                                     const CUgraphEdgeData* edges,
+                                                     std::size_t count, unsigned flags) {
+  Call call(Function::k_cuStreamUpdateCaptureDependencies, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Capture* capture = find_capture(state, found->captured);
+  if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
+  auto nodes = read_dependencies(state, *state.graphs.find(capture->graph), dependencies, count);
+  if (!nodes) return CUDA_ERROR_INVALID_VALUE;
+  if (have_data(edges, count)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) found->captured.nodes.clear();
+  const CapturePoint point{.capture = capture->handle, .nodes = std::move(*nodes), .edges = {}};
+  join_capture(*found, point);
   return CUDA_SUCCESS;
 }
 

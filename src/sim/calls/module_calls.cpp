@@ -1,39 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules. Only their kernel names matter.
 // Source: CUDA Driver API, "Module Management", "Execution Control".
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "sim/call.hpp"
+#include "sim/work/module_image.hpp"
 
 namespace berth::sim {
 namespace {
 
-/// `image` is a cubin, a fat binary or PTX. The magic numbers of the first two cannot begin a text.
-std::optional<std::string> text_of(const void* image) {
-  constexpr char elf[] =
-      "\x7f"
-      "ELF";
-  constexpr char fat_binary[] = "\x50\xed\x55\xba";
-  constexpr char wrapped_fat_binary[] = "\xb1\x43\x62\x46";
-  const auto* const bytes = static_cast<const char*>(image);
-  for (const char* const magic : {elf, fat_binary, wrapped_fat_binary})
-    if (std::strncmp(bytes, magic, 4) == 0) return std::nullopt;
-  return std::string(bytes);
+CUmodule made(Call& call, Image image) {
+  return from_handle<CUmodule>(
+      call.state().modules.create(call.context().handle, std::move(image.ptx)).handle);
 }
 
 CUresult load(Function function, CUmodule* module, const void* image) {
   Call call(function, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::optional<std::string> text = text_of(image);
-  if (text && text->find(".version") == std::string::npos) return CUDA_ERROR_INVALID_IMAGE;
-  *module = from_handle<CUmodule>(
-      call.state().modules.create(call.context().handle, std::move(text)).handle);
+  Image read = read_image(image);
+  if (read.refusal != CUDA_SUCCESS) return read.refusal;
+  *module = made(call, std::move(read));
   return CUDA_SUCCESS;
 }
 
@@ -41,10 +28,12 @@ CUresult load(Function function, CUmodule* module, const void* image) {
 
 CUresult berth_sim_cuModuleLoad(CUmodule* module, const char* path) {
   if (module == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::ifstream file(path, std::ios::binary);
-  const std::string content((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open()) return CUDA_ERROR_FILE_NOT_FOUND;
-  return load(Function::k_cuModuleLoad, module, content.c_str());
+  Image read = read_image_file(path);
+  Call call(Function::k_cuModuleLoad, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (read.refusal != CUDA_SUCCESS) return read.refusal;
+  *module = made(call, std::move(read));
+  return CUDA_SUCCESS;
 }
 
 CUresult berth_sim_cuModuleLoadData(CUmodule* module, const void* image) {
@@ -64,7 +53,8 @@ CUresult berth_sim_cuModuleLoadFatBinary(CUmodule* module, const void* image) {
 CUresult berth_sim_cuModuleUnload(CUmodule module) {
   Call call(Function::k_cuModuleUnload, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (call.state().modules.find(to_handle(module)) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Module* const found = call.state().modules.find(to_handle(module));
+  if (found == nullptr || found->is_library()) return CUDA_ERROR_INVALID_HANDLE;
   unload(call.state(), to_handle(module));
   return CUDA_SUCCESS;
 }

@@ -38,21 +38,24 @@ Capture* find_capture(State& state, const CapturePoint& point) {
   return state.captures.find(point.capture);
 }
 
-void begin_capture(State& state, Stream& stream, CUstreamCaptureMode mode, std::uint64_t thread) {
+void begin_capture(State& state, Stream& stream, CUstreamCaptureMode mode, std::uint64_t thread,
+                   Graph* graph, std::vector<CUgraphNode> nodes) {
   BERTH_CHECK(stream.captured.capture == 0);
-  Graph& graph = state.graphs.create();
-  const Capture& capture = state.captures.create(graph.handle, stream.handle, mode, thread);
-  graph.capture = capture.handle;
-  stream.captured.capture = capture.handle;
+  Graph& into = graph == nullptr ? state.graphs.create() : *graph;
+  const Capture& capture =
+      state.captures.create(into.handle, graph == nullptr, stream.handle, mode, thread);
+  into.capture = capture.handle;
+  stream.captured = {.capture = capture.handle, .nodes = std::move(nodes), .edges = {}};
 }
 
 CaptureEnd end_capture(State& state, const Capture& capture) {
   const Handle graph = capture.graph;
   const bool unjoined = !capture.invalidated && !is_joined(state, capture);
   const bool failed = capture.invalidated || unjoined;
+  const bool owns_graph = capture.owns_graph;
   dissolve(state, capture.handle);
   state.graphs.find(graph)->capture = 0;
-  if (failed) destroy_graph(state, graph);
+  if (failed && owns_graph) destroy_graph(state, graph);
   return {failed ? 0 : graph, unjoined};
 }
 

@@ -18,18 +18,25 @@
 namespace berth::sim {
 
 struct Event;
+struct Graph;
 struct GraphNode;
 struct State;
 struct Stream;
 
 struct Capture {
-  Capture(Handle handle_, Handle graph_, Handle origin_, CUstreamCaptureMode mode_,
-          std::uint64_t thread_)
-      : handle(handle_), graph(graph_), origin(origin_), mode(mode_), thread(thread_) {}
+  Capture(Handle handle_, Handle graph_, bool owns_graph_, Handle origin_,
+          CUstreamCaptureMode mode_, std::uint64_t thread_)
+      : handle(handle_),
+        graph(graph_),
+        owns_graph(owns_graph_),
+        origin(origin_),
+        mode(mode_),
+        thread(thread_) {}
 
-  Handle handle;  ///< also the id of the capture; never reused
-  Handle graph;   ///< the graph that it records
-  Handle origin;  ///< the stream on which it began and must end
+  Handle handle;    ///< also the id of the capture; never reused
+  Handle graph;     ///< the graph that it records
+  bool owns_graph;  ///< until it ends: the program did not create the graph
+  Handle origin;    ///< the stream on which it began and must end
   CUstreamCaptureMode mode;
   std::uint64_t thread;      ///< ThreadState::id of the thread that began it
   bool invalidated = false;  ///< a rule was broken; it must still be ended
@@ -48,8 +55,10 @@ struct CapturePoint {
 /// The capture of `point`; null if it is in none, or the capture has ended.
 Capture* find_capture(State& state, const CapturePoint& point);
 
-/// Starts a capture on `stream`, which is not capturing.
-void begin_capture(State& state, Stream& stream, CUstreamCaptureMode mode, std::uint64_t thread);
+/// Starts a capture on `stream`, which is not capturing: into `graph`, after its `nodes`, or into a
+/// new graph if it is null.
+void begin_capture(State& state, Stream& stream, CUstreamCaptureMode mode, std::uint64_t thread,
+                   Graph* graph = nullptr, std::vector<CUgraphNode> nodes = {});
 /// Ends `capture`: its streams run work again. Returns the graph; 0 if the capture was invalidated,
 /// or has nodes in other streams that its origin does not depend on, in which case `unjoined` is
 /// set.

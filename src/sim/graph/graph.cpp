@@ -251,10 +251,14 @@ std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode
   return reached;
 }
 
+void deal_out(State& state, const Graph& graph, GraphExec& exec) {
+  Instantiation(state, exec).add(graph, {});
+}
+
 GraphExec& instantiate(State& state, Graph& graph, std::uint64_t flags) {
   GraphExec& exec = state.graph_execs.create(flags);
   graph.exec = exec.handle;
-  Instantiation(state, exec).add(graph, {});
+  deal_out(state, graph, exec);
   retain(state, exec.held);
   return exec;
 }

@@ -19,9 +19,10 @@ struct Module {
 
   /// Whether it may contain a kernel of that name: known only for PTX.
   [[nodiscard]] bool may_have(std::string_view kernel) const;
+  [[nodiscard]] bool is_library() const { return context == 0; }
 
   Handle handle;
-  Handle context;
+  Handle context;  ///< 0: a library, which is of none
   std::optional<std::string> ptx;
 };
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/graph/graph_update.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+CUgraphExecUpdateResultInfo mismatch(CUgraphExecUpdateResult result, Handle node = 0,
+                                     Handle from = 0) {
+  return {.result = result,
+          .errorNode = reinterpret_cast<CUgraphNode>(node),
+          .errorFromNode = reinterpret_cast<CUgraphNode>(from)};
+}
+
+/// What keeps `node` of `fresh` from taking the place of `old` in `exec`.
+CUgraphExecUpdateResultInfo compare(const GraphExec& exec, const GraphExec::Node& old,
+                                    const GraphExec& fresh, const GraphExec::Node& node) {
+  if (old.memory || node.memory)
+    return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, node.origin);
+  if (old.dependencies != node.dependencies) {
+    const auto differs = [&](std::size_t earlier) {
+      return std::find(old.dependencies.begin(), old.dependencies.end(), earlier) ==
+             old.dependencies.end();
+    };
+    const auto edge = std::find_if(node.dependencies.begin(), node.dependencies.end(), differs);
+    return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node.origin,
+                    edge == node.dependencies.end() ? 0 : fresh.nodes[*edge].origin);
+  }
+  if (old.work.index() != node.work.index() || (old.awaits != 0) != (node.awaits != 0))
+    return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node.origin);
+  if (exec.chains[old.chain].context != fresh.chains[node.chain].context)
+    return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node.origin);
+  return mismatch(CU_GRAPH_EXEC_UPDATE_SUCCESS);
+}
+
+CUgraphExecUpdateResultInfo compare(const GraphExec& exec, const GraphExec& fresh) {
+  const std::size_t common = std::min(exec.nodes.size(), fresh.nodes.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const auto found = compare(exec, exec.nodes[i], fresh, fresh.nodes[i]);
+    if (found.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return found;
+  }
+  if (exec.nodes.size() == fresh.nodes.size()) return mismatch(CU_GRAPH_EXEC_UPDATE_SUCCESS);
+  return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+                  common < fresh.nodes.size() ? fresh.nodes[common].origin : 0);
+}
+
+}  // namespace
+
+CUgraphExecUpdateResultInfo update(State& state, GraphExec& exec, const Graph& graph) {
+  GraphExec fresh(0, exec.flags);
+  deal_out(state, graph, fresh);
+  const CUgraphExecUpdateResultInfo found = compare(exec, fresh);
+  if (found.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return found;
+  retain(state, fresh.held);
+  // A launch that has not ended still uses what the old nodes held.
+  if (!exec.held.empty()) state.held_until.push_back({exec.last_launch, std::move(exec.held), {}});
+  exec.held = std::move(fresh.held);
+  exec.nodes = std::move(fresh.nodes);
+  exec.chains = std::move(fresh.chains);
+  return found;
+}
+
+}  // namespace berth::sim

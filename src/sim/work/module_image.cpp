@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/work/module_image.hpp"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+namespace berth::sim {
+
+// A cubin or a fat binary begins with a number that no text has.
+Image read_image(const void* image) {
+  constexpr char elf[] =
+      "\x7f"
+      "ELF";
+  constexpr char fat_binary[] = "\x50\xed\x55\xba";
+  constexpr char wrapped_fat_binary[] = "\xb1\x43\x62\x46";
+  const auto* const bytes = static_cast<const char*>(image);
+  for (const char* const magic : {elf, fat_binary, wrapped_fat_binary})
+    if (std::strncmp(bytes, magic, 4) == 0) return {};
+  std::string text(bytes);
+  if (text.find(".version") == std::string::npos) return {.refusal = CUDA_ERROR_INVALID_IMAGE};
+  return {.ptx = std::move(text)};
+}
+
+Image read_image_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string content((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open()) return {.refusal = CUDA_ERROR_FILE_NOT_FOUND};
+  return read_image(content.c_str());
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What modules and libraries are made of.
+#pragma once
+
+#include <cuda.h>
+
+#include <optional>
+#include <string>
+
+namespace berth::sim {
+
+struct Image {
+  CUresult refusal = CUDA_SUCCESS;
+  std::optional<std::string> ptx = std::nullopt;  ///< none: a cubin or a fat binary
+};
+
+Image read_image(const void* image);
+/// CUDA_ERROR_FILE_NOT_FOUND: it cannot be read.
+Image read_image_file(const char* path);
+
+}  // namespace berth::sim
