@@ -103,7 +103,8 @@ fetch_client_wheels() {
     nvidia-ml-py==13.580.82 psutil==7.2.2 blessed==1.52.0 jinxed==2.1.0 wcwidth==0.9.4
   fetch_wheels "$client_wheels/numba" 'numba-cuda' numba-cuda==0.30.4 numba==0.68.1 \
     llvmlite==0.50.0 numpy==2.4.6 cuda-bindings==13.0.3 cuda-core==1.2.2 cuda-pathfinder==1.9.0 \
-    packaging==26.4 filecheck==1.0.6
+    packaging==26.4 filecheck==1.0.6 pytest==9.2.0 pluggy==1.7.0 iniconfig==2.3.1 \
+    pygments==2.21.0
   how=pip_with_dependencies
   fetch_wheels "$client_wheels/torch" 'PyTorch' torch==2.13.0
   how=

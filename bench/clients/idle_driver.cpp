@@ -244,8 +244,8 @@ BERTH_IDLE CUresult cuGetProcAddress_v2(const char* name, void** function, int, 
                                         CUdriverProcAddressQueryResult* status) {
   const CUresult result = find(name, function);
   if (status != nullptr)
-    *status = result == CUDA_SUCCESS ? CU_GET_PROC_ADDRESS_SUCCESS
-                                     : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *status =
+        result == CUDA_SUCCESS ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return result;
 }
 

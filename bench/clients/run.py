@@ -77,7 +77,8 @@ def main():
             for row in ROWS:
                 best[row] = min(best[row], measure(arguments, row, count))
         for row, took in best.items():
-            print(f"{row:30}{count:>10}{took:>12.1f}{took / best['a driver that does nothing']:>8.2f}")
+            ratio = took / best["a driver that does nothing"]
+            print(f"{row:30}{count:>10}{took:>12.1f}{ratio:>8.2f}")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,9 @@ def folder(wheels):
     return pathlib.Path(os.environ.get("BERTH_CLIENT_WHEELS", "/nonexistent")) / wheels
 
 
-def sim(wheels, *options, program):
-    """Runs Python with the packages of that folder; returns the finished process."""
+def sim(wheels, *options, program, variables=None):
+    """Runs Python with the packages of that folder; returns the finished process. `variables` are
+    added to the environment."""
     # Before what is installed, and with what the packages do when an interpreter starts.
     start = f"import runpy, site, sys; site.addsitedir({str(folder(wheels))!r}); "
     return subprocess.run(
@@ -38,7 +39,7 @@ def sim(wheels, *options, program):
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(folder(wheels))},
+        env=os.environ | {"PYTHONPATH": str(folder(wheels))} | (variables or {}),
         cwd=pathlib.Path(__file__).parent,
     )
 

@@ -24,6 +24,7 @@ assert torch.cuda.is_available() and torch.cuda.device_count() == 2
 numbers = torch.arange(1000, dtype=torch.float32)
 device = torch.empty(1000, device="cuda").copy_(numbers)
 assert torch.equal(device.cpu(), numbers)
+assert torch.cuda.can_device_access_peer(0, 1)
 other = torch.empty(1000, device="cuda:1").copy_(device)
 assert torch.equal(other.cpu(), numbers)
 pinned = numbers.pin_memory()
@@ -38,18 +39,31 @@ static = torch.zeros(1000, pin_memory=True).to("cuda")
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     static.copy_(device)
-graph.replay()
-assert torch.equal(static.cpu(), numbers)
+for factor in (1, 2):
+    device.copy_(numbers * factor)
+    graph.replay()
+    assert torch.equal(static.cpu(), numbers * factor)
 before = torch.cuda.memory_stats()["allocated_bytes.all.current"]
 block = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
 assert torch.cuda.memory_stats()["allocated_bytes.all.current"] == before + (1 << 20)
 try:
     torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
     raise AssertionError("2 GiB of 1")
-except torch.cuda.OutOfMemoryError as error:
-    assert "2.00 GiB" in str(error)
+except torch.OutOfMemoryError as error:
+    said = str(error)
+assert "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 1024.00 MiB" in said, said
+assert torch.cuda.memory_stats()["num_ooms"] == 1
 assert torch.cuda.mem_get_info()[1] == 1 << 30
 print("used")
+"""
+
+
+SEEN = """
+import torch
+uuid = lambda index: torch.cuda.get_device_properties(index).uuid
+print(torch.cuda.is_available(), *(uuid(index) for index in range(torch.cuda.device_count())))
+if torch.cuda.is_available():
+    assert torch.empty(1, device="cuda").device.index == 0
 """
 
 
@@ -71,6 +85,26 @@ class PyTorch(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, client.story(done))
         self.assertEqual(done.stdout, "used\n")
+
+    def visible(self, variables):
+        done = client.sim(
+            "torch", "--preload", "--devices", "2", program=f"exec({SEEN!r})", variables=variables
+        )
+        self.assertEqual(done.returncode, 0, client.story(done))
+        available, *uuids = done.stdout.split()
+        self.assertEqual(available, str(uuids != []))
+        return uuids
+
+    def test_visible_devices(self):
+        first, second = self.visible({})
+        for value, seen in {
+            "1": [second],
+            "1,0": [second, first],
+            f"GPU-{second}": [second],
+            "": [],
+        }.items():
+            with self.subTest(value=value):
+                self.assertEqual(self.visible({"CUDA_VISIBLE_DEVICES": value}), seen)
 
     def test_the_three_mistakes_are_found_with_their_lines(self):
         for name, (later, earlier) in MISTAKES.items():

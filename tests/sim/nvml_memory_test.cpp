@@ -88,6 +88,24 @@ TEST_CASE_FIXTURE(Fixture, "a list that is too short reports the required length
         nvml::kInvalidArgument);
 }
 
+TEST_CASE_FIXTURE(Fixture, "the first form of a list of processes has no instances of MIG") {
+  nvml::ProcessInfoV1 processes[2] = {};
+  processes[1].pid = 7;
+  unsigned count = 1;
+  const nvml::Device device = nvml_device(0);
+  CHECK(CU(nvmlDeviceGetComputeRunningProcesses)(device, &count, processes) == nvml::kSuccess);
+  CHECK(count == 1);
+  CHECK(processes[0].pid == static_cast<unsigned>(getpid()));
+  CHECK(processes[0].usedGpuMemory == 0);
+  CHECK(processes[1].pid == 7);
+  count = 0;
+  CHECK(CU(nvmlDeviceGetComputeRunningProcesses)(device, &count, nullptr) ==
+        nvml::kInsufficientSize);
+  CHECK(CU(nvmlDeviceGetGraphicsRunningProcesses)(device, &count, nullptr) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetMPSComputeRunningProcesses)(device, &count, nullptr) == nvml::kSuccess);
+  CHECK(count == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "nothing but CUDA runs on a simulated device") {
   const nvml::Device device = nvml_device(0);
   unsigned count = 7;

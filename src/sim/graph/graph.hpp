@@ -154,7 +154,7 @@ void destroy_graph(State& state, Handle graph) BERTH_REQUIRES(mutex);
 /// `nodes` and all their direct and indirect dependencies.
 std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes);
 
-/// Copies the nodes of `graph` to `exec`, which has none. Retains none of the objects that they hold.
+/// Copies the nodes of `graph` to `exec`, which has none, without retaining the objects they hold.
 void deal_out(State& state, const Graph& graph, GraphExec& exec);
 /// `flags`: CUDA_GRAPH_INSTANTIATE_FLAG_*.
 GraphExec& instantiate(State& state, Graph& graph, std::uint64_t flags);

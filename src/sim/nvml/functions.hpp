@@ -23,6 +23,12 @@
   X(nvmlDeviceGetIndex,                  (Device device, unsigned* index)) \
   X(nvmlDeviceGetMinorNumber,            (Device device, unsigned* minor)) \
   X(nvmlDeviceGetMemoryInfo_v2,          (Device device, MemoryV2* memory)) \
+  X(nvmlDeviceGetComputeRunningProcesses, \
+    (Device device, unsigned* count, ProcessInfoV1* processes)) \
+  X(nvmlDeviceGetGraphicsRunningProcesses, \
+    (Device device, unsigned* count, ProcessInfoV1* processes)) \
+  X(nvmlDeviceGetMPSComputeRunningProcesses, \
+    (Device device, unsigned* count, ProcessInfoV1* processes)) \
   X(nvmlDeviceGetMPSComputeRunningProcesses_v3, \
     (Device device, unsigned* count, ProcessInfo* processes)) \
   X(nvmlDeviceGetCudaComputeCapability,  (Device device, int* major, int* minor)) \

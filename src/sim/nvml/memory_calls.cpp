@@ -53,14 +53,33 @@ std::vector<nvml::ProcessInfo> compute_processes(State& state, const Device& dev
   return processes;
 }
 
+void give(const nvml::ProcessInfo& found, nvml::ProcessInfo& process) {
+  process = found;
+}
+void give(const nvml::ProcessInfo& found, nvml::ProcessInfoV1& process) {
+  process = {found.pid, found.usedGpuMemory};
+}
+
+/// `Info` is one of the two layouts.
+template <class Info>
 nvml::Return write_processes(const std::vector<nvml::ProcessInfo>& found, unsigned* count,
-                             nvml::ProcessInfo* processes) {
+                             Info* processes) {
   const unsigned room = *count;
   *count = static_cast<unsigned>(found.size());
   if (found.size() > room) return nvml::kInsufficientSize;
   if (!found.empty() && processes == nullptr) return nvml::kInvalidArgument;
-  for (std::size_t i = 0; i < found.size(); ++i) processes[i] = found[i];
+  for (std::size_t i = 0; i < found.size(); ++i) give(found[i], processes[i]);
   return nvml::kSuccess;
+}
+
+template <class Info>
+nvml::Return list_compute_processes(nvml::Device device, unsigned* count, Info* processes) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find(device);
+  if (found == nullptr || count == nullptr) return nvml::kInvalidArgument;
+  if (found->lost) return nvml::kGpuIsLost;
+  return write_processes(compute_processes(call.state(), *found), count, processes);
 }
 
 /// Processes that are never simulated: graphics, and clients of MPS.
@@ -99,12 +118,22 @@ nvml::Return berth_sim_nvmlDeviceGetMemoryInfo_v2(nvml::Device device, nvml::Mem
 
 nvml::Return berth_sim_nvmlDeviceGetComputeRunningProcesses_v3(nvml::Device device, unsigned* count,
                                                                nvml::ProcessInfo* processes) {
-  NvmlCall call;
-  if (call.refusal() != nvml::kSuccess) return call.refusal();
-  const Device* found = call.find(device);
-  if (found == nullptr || count == nullptr) return nvml::kInvalidArgument;
-  if (found->lost) return nvml::kGpuIsLost;
-  return write_processes(compute_processes(call.state(), *found), count, processes);
+  return list_compute_processes(device, count, processes);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetComputeRunningProcesses(nvml::Device device, unsigned* count,
+                                                            nvml::ProcessInfoV1* processes) {
+  return list_compute_processes(device, count, processes);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetGraphicsRunningProcesses(nvml::Device device, unsigned* count,
+                                                             nvml::ProcessInfoV1*) {
+  return write_no_processes(device, count);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetMPSComputeRunningProcesses(nvml::Device device, unsigned* count,
+                                                               nvml::ProcessInfoV1*) {
+  return write_no_processes(device, count);
 }
 
 nvml::Return berth_sim_nvmlDeviceGetGraphicsRunningProcesses_v3(nvml::Device device,

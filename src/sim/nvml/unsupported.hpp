@@ -40,7 +40,7 @@
   X(nvmlDeviceGetBridgeChipInfo) X(nvmlDeviceGetBusType) X(nvmlDeviceGetC2cModeInfoV) \
   X(nvmlDeviceGetCapabilities) X(nvmlDeviceGetClkMonStatus) X(nvmlDeviceGetClock) \
   X(nvmlDeviceGetClockOffsets) X(nvmlDeviceSetClockOffsets) X(nvmlDeviceGetComputeInstanceId_v2) \
-  X(nvmlDeviceGetComputeRunningProcesses) X(nvmlDeviceSetComputeMode) \
+  X(nvmlDeviceSetComputeMode) \
   X(nvmlDeviceGetConfComputeGpuAttestationReport) X(nvmlDeviceGetConfComputeGpuCertificate) \
   X(nvmlDeviceGetConfComputeMemSizeInfo) X(nvmlDeviceSetConfComputeUnprotectedMemSize) \
   X(nvmlDeviceGetConfComputeProtectedMemoryUsage) X(nvmlDeviceGetCoolerInfo) \
@@ -60,7 +60,7 @@
   X(nvmlDeviceGetGpuFabricInfoV) X(nvmlDeviceGetGpuOperationMode) \
   X(nvmlDeviceSetGpuOperationMode) X(nvmlDeviceSetGpuLockedClocks) \
   X(nvmlDeviceResetGpuLockedClocks) X(nvmlDeviceSetMemoryLockedClocks) \
-  X(nvmlDeviceResetMemoryLockedClocks) X(nvmlDeviceGetGraphicsRunningProcesses) \
+  X(nvmlDeviceResetMemoryLockedClocks) \
   X(nvmlDeviceGetGridLicensableFeatures) X(nvmlDeviceGetGridLicensableFeatures_v2) \
   X(nvmlDeviceGetGridLicensableFeatures_v3) X(nvmlDeviceGetGridLicensableFeatures_v4) \
   X(nvmlDeviceGetGspFirmwareMode) X(nvmlDeviceGetGspFirmwareVersion) \
@@ -68,7 +68,7 @@
   X(nvmlDeviceGetInforomConfigurationChecksum) X(nvmlDeviceGetInforomImageVersion) \
   X(nvmlDeviceGetInforomVersion) X(nvmlDeviceValidateInforom) X(nvmlDeviceGetIrqNum) \
   X(nvmlDeviceGetJpgUtilization) X(nvmlDeviceGetLastBBXFlushTime) \
-  X(nvmlDeviceGetMPSComputeRunningProcesses) X(nvmlDeviceGetMarginTemperature) \
+  X(nvmlDeviceGetMarginTemperature) \
   X(nvmlDeviceGetMaxCustomerBoostClock) X(nvmlDeviceGetMemClkMinMaxVfOffset) \
   X(nvmlDeviceGetMemClkVfOffset) X(nvmlDeviceSetMemClkVfOffset) X(nvmlDeviceGetMemoryBusWidth) \
   X(nvmlDeviceGetMemoryErrorCounter) X(nvmlDeviceGetMinMaxClockOfPState) \
