@@ -256,4 +256,21 @@ BERTH_IDLE CUresult cuInit(unsigned) {
 BERTH_IDLE CUresult cuDriverGetVersion(int* out) {
   return version(out);
 }
+
+// PyTorch looks for these by dlsym.
+BERTH_IDLE CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
+  return context_state(0, flags, active);
+}
+
+BERTH_IDLE CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  return retain(context, 0);
+}
+
+BERTH_IDLE CUresult cuCtxGetCurrent(CUcontext* context) {
+  return get_current(context);
+}
+
+BERTH_IDLE CUresult cuCtxSetCurrent(CUcontext context) {
+  return set_current(context);
+}
 }
