@@ -26,6 +26,10 @@
 #include <functional>
 #include <utility>
 
+namespace berth::torch {
+class MemoryFunctions;
+}
+
 extern "C" {
 #endif
 
@@ -71,6 +75,11 @@ BERTH_API void berth_torch_memory_fraction(double fraction, int device);
 BERTH_API void* berth_torch_base_alloc(void* data, size_t* bytes);
 
 #ifdef __cplusplus
+/// What the allocator needs that berth.torch compiles for an installed PyTorch
+/// (memory_functions.hpp). null if it was compiled for another version, or the runtime cannot be
+/// created. Never destroyed.
+BERTH_API berth::torch::MemoryFunctions* berth_torch_functions(int version);
+
 /// set_begin_allocate_to_pool(): requests of `device` on streams that `filter` accepts are served
 /// by the pool `id`, until berth_torch_end_allocate_to_pool(). Creates the pool, for memory that
 /// CUDA graphs use, or counts one more use of it. The latest call comes first. `filter` is called

@@ -41,6 +41,11 @@ void berth_torch_free(void* data, size_t, int device, void*) {
   with_memory([=](Memory& memory) { memory.free(data, device); });
 }
 
+berth::torch::MemoryFunctions* berth_torch_functions(int version) {
+  if (version != berth::torch::kMemoryFunctionsVersion) return nullptr;
+  return with_memory([](Memory& memory) -> berth::torch::MemoryFunctions* { return &memory; });
+}
+
 berth_runtime* berth_torch_runtime() {
   return with_memory([](Memory& memory) { return memory.handle(); });
 }

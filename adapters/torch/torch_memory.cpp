@@ -71,10 +71,56 @@ void Memory::free(void* data, int device) {
   memory_of(device).deallocate(data);
 }
 
+void Memory::free(void* data) {
+  if (data == nullptr) return;
+  if (DeviceAllocator* const memory = memory_with(data)) memory->deallocate(data);
+}
+
+DeviceAllocator* Memory::memory_with(const void* data) {
+  if (!uses_several_.load(std::memory_order_acquire)) [[likely]] {
+    if (auto* const only = first_used_.load(std::memory_order_acquire)) [[likely]]
+      return only;
+  }
+  if (pools_.is_child()) return nullptr;
+  DeviceAllocator* found = nullptr;
+  for_each_used([&](DeviceContext&, DeviceAllocator& memory) {
+    if (memory.owns(data)) found = &memory;
+  });
+  if (found == nullptr) throw InvalidArgument("the pointer is in no memory of berth");
+  return found;
+}
+
 DeviceAllocator& Memory::first_memory_of(int device) {
   DeviceAllocator& memory = runtime_.memory(Device::cuda(device));
-  used_[static_cast<std::size_t>(device)].store(&memory, std::memory_order_release);
+  // Before other threads use the device, and again for one whose first use is at the same time.
+  share_with_used(device);
+  used_[static_cast<std::size_t>(device)].store(&memory);
+  DeviceAllocator* none = nullptr;
+  if (!first_used_.compare_exchange_strong(none, &memory) && none != &memory) uses_several_ = true;
+  share_with_used(device);
   return memory;
+}
+
+void Memory::share_with_used(int device) {
+  for (std::size_t index = 0; index < used_.size(); ++index) {
+    const int other = static_cast<int>(index);
+    if (other == device || used_[index].load() == nullptr) continue;
+    try_enable_peer_access(device, other);
+    try_enable_peer_access(other, device);
+  }
+}
+
+void Memory::try_enable_peer_access(int user, int owner) {
+  try {
+    enable_peer_access(user, owner);
+  } catch (const NotSupported&) {  // PyTorch copies by way of the host then
+  } catch (const std::exception& error) {
+    print("warning", error.what());
+  }
+}
+
+void Memory::enable_peer_access(int user, int owner) {
+  runtime_.enable_peer_access(Device::cuda(user), Device::cuda(owner));
 }
 
 template <class Visit>
@@ -117,6 +163,14 @@ void Memory::limit(double fraction, int device) {
 void Memory::begin_pool(int device, PoolId id, StreamFilter filter) {
   DeviceAllocator& memory = memory_of(device);
   pools_.begin(device, id, std::move(filter), memory);
+}
+
+void Memory::end_pool(int device, PoolId id) {
+  // berth has seen their captures, which are over now. It would see that only when a call names the
+  // stream again, and would not wait for the device until then.
+  for (CUstream_st* const stream : pools_.end(device, id))
+    static_cast<void>(
+        StreamRef(*contexts_[static_cast<std::size_t>(device)], stream).is_capturing());
 }
 
 bool Memory::close_released() {

@@ -8,28 +8,40 @@
 
 #include "berth/runtime.hpp"
 
+#include "full/memory_functions.hpp"
 #include "torch/torch_pools.hpp"
 
 namespace berth::torch {
 
 /// Threads  All calls from any.
-class Memory {
+class Memory final : public MemoryFunctions {
  public:
   /// Never destroyed: blocks are freed while, and after, what is static ends.
   static Memory& get();
 
   [[nodiscard]] berth_runtime* handle() const noexcept { return handle_; }
 
-  void* allocate(std::size_t bytes, int device, CUstream_st* stream);
+  void* allocate(std::size_t bytes, int device, CUstream_st* stream) override;
+  /// `device`: the block's own.
   void free(void* data, int device);
-  void record_stream(void* data, CUstream_st* stream);
-  void* base(void* data, std::size_t* bytes);
-  void trim();
-  void limit(double fraction, int device);
+  void free(void* data) override;
+  void record_stream(void* data, CUstream_st* stream) override;
+  void* base(void* data, std::size_t* bytes) override;
+  void trim() override;
+  void limit(double fraction, int device) override;
+  void enable_peer_access(int user, int owner) override;
 
-  void begin_pool(int device, PoolId id, StreamFilter filter);
-  void end_pool(int device, PoolId id) { pools_.end(device, id); }
-  void release_pool(int device, PoolId id) { pools_.release(device, id); }
+  void retain_pool(int device, PoolId id) override { pools_.retain(device, id, memory_of(device)); }
+  void begin_pool(int device, PoolId id, StreamFilter filter) override;
+  void end_pool(int device, PoolId id) override;
+  void release_pool(int device, PoolId id) override { pools_.release(device, id); }
+  int pool_uses(int device, PoolId id) override { return pools_.uses(device, id); }
+
+  // torch_inspect.cpp has these.
+  DeviceCounters counters(int device) override;
+  void reset_peaks(int device) override;
+  std::size_t largest_free_block(int device) override;
+  std::vector<Segment> segments(int device) override;
 
  private:
   Memory();
@@ -40,14 +52,21 @@ class Memory {
   /// The allocator of a device, which PyTorch has used from now on.
   /// Errors  InvalidArgument: no such device.
   DeviceAllocator& memory_of(int device) {
-    const auto index = static_cast<std::size_t>(device);  // of a negative one: far too large
-    if (index < used_.size()) [[likely]] {
-      if (auto* const memory = used_[index].load(std::memory_order_acquire)) [[likely]]
-        return *memory;
-    }
+    if (auto* const memory = used(device)) [[likely]]
+      return *memory;
     return first_memory_of(device);
   }
+  /// null if PyTorch has not used the device, or there is no such device.
+  [[nodiscard]] DeviceAllocator* used(int device) const {
+    const auto index = static_cast<std::size_t>(device);  // of a negative one: far too large
+    return index < used_.size() ? used_[index].load(std::memory_order_acquire) : nullptr;
+  }
   DeviceAllocator& first_memory_of(int device);
+  void share_with_used(int device);
+  void try_enable_peer_access(int user, int owner);
+  /// null in a forked child.
+  /// Errors  InvalidArgument: memory of no device.
+  DeviceAllocator* memory_with(const void* data);
   template <class Visit>
   void for_each_used(Visit visit);
 
@@ -55,6 +74,8 @@ class Memory {
   Runtime& runtime_;
   const std::vector<DeviceContext*> contexts_;       ///< by index of the device
   std::vector<std::atomic<DeviceAllocator*>> used_;  ///< likewise; null: PyTorch has not used it
+  std::atomic<DeviceAllocator*> first_used_ = nullptr;
+  std::atomic<bool> uses_several_ = false;
   Pools pools_;
 };
 

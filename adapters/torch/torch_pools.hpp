@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <sys/types.h>
 #include <utility>
 #include <vector>
@@ -15,18 +17,21 @@
 #include "berth/device_allocator.hpp"
 #include "berth/memory_pool.hpp"
 
+#include "full/memory_functions.hpp"
+
 namespace berth::torch {
 
-/// As PyTorch numbers pools.
-using PoolId = std::pair<unsigned long long, unsigned long long>;
-using StreamFilter = std::function<bool(CUstream_st*)>;
+/// The pool of PyTorch that a memory pool of this name is, with the device or without it; {0, 0} if
+/// it is none.
+PoolId pool_id_of(std::string_view name);
 
 /// Threads  Every function from any thread. Filters are called without a lock.
-/// Fork     In a child, begin() throws NotSupported, and the others have no effect.
+/// Fork     In a child, retain() and begin() throw NotSupported, and the others have no effect.
 class Pools {
  public:
   Pools();
 
+  [[nodiscard]] bool is_child() const noexcept;
   /// Whether any route exists: what every request asks.
   [[nodiscard]] bool has_routes() const noexcept {
     return route_count_.load(std::memory_order_relaxed) != 0;
@@ -34,9 +39,14 @@ class Pools {
   /// The pool that serves requests of the device on the stream, if one does.
   [[nodiscard]] std::optional<MemoryPool> find(int device, CUstream_st* stream) const;
 
+  void retain(int device, PoolId id, DeviceAllocator& memory);
   void begin(int device, PoolId id, StreamFilter filter, DeviceAllocator& memory);
-  /// Throws InvalidArgument: no such route, no such pool.
-  void end(int device, PoolId id);
+  /// 0: no such pool.
+  [[nodiscard]] int uses(int device, PoolId id) const;
+  void reset_peaks(int device);
+  // Throw InvalidArgument: no such route, no such pool.
+  /// The streams whose requests took the route.
+  std::vector<CUstream_st*> end(int device, PoolId id);
   void release(int device, PoolId id);
 
   /// The pools whose last use has ended, to be destroyed when the device is idle.
@@ -47,16 +57,29 @@ class Pools {
     MemoryPool memory;
     int uses = 0;
   };
+  /// Those of the requests that took a route.
+  class Streams {
+   public:
+    void add(CUstream_st* stream);
+    [[nodiscard]] std::vector<CUstream_st*> all() const;
+
+   private:
+    mutable std::mutex mutex_;
+    std::set<CUstream_st*> streams_;
+  };
   struct Route {
     int device;
     PoolId id;
     StreamFilter filter;
     MemoryPool pool;
+    std::shared_ptr<Streams> streams;
   };
   /// Never changed, so that a request goes through it without a lock.
   using Routes = std::vector<Route>;
 
-  [[nodiscard]] bool is_child() const noexcept;
+  void require_parent() const;
+  /// Creates the pool, or counts one more use of it. Under the lock.
+  MemoryPool& use(int device, PoolId id, DeviceAllocator& memory);
   void replace(std::shared_ptr<const Routes> routes);
 
   const pid_t process_;

@@ -170,7 +170,7 @@ void DeviceMemory::release_in_background(std::chrono::nanoseconds age) noexcept 
 }
 
 bool DeviceMemory::owns(const void* data) const {
-  return is_usable() && (own_.owns(data) || private_.find(data) != nullptr);
+  return is_usable() && (own_.owns(data) || (private_.any() && private_.find(data) != nullptr));
 }
 
 std::optional<MemoryBlock> DeviceMemory::find(const void* data) {

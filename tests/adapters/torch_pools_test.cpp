@@ -87,6 +87,36 @@ TEST_CASE_FIXTURE(PoolsTest, "a captured stream allocates, and the graph keeps i
   release(0, id);
 }
 
+TEST_CASE_FIXTURE(PoolsTest, "a capture that has ended does not keep memory from being returned") {
+  const auto function = [&]<class Function>(const char* name, int version, Function*& found) {
+    found = reinterpret_cast<Function*>(runtime.driver_function(name, version));
+    REQUIRE(static_cast<bool>(found));
+  };
+  int (*create)(CUstream_st**, unsigned) = nullptr;
+  int (*begin_capture)(CUstream_st*, int) = nullptr;
+  int (*end_capture)(CUstream_st*, void**) = nullptr;
+  int (*destroy_graph)(void*) = nullptr;
+  function("cuStreamCreate", 2000, create);
+  function("cuStreamBeginCapture", 10010, begin_capture);
+  function("cuStreamEndCapture", 10000, end_capture);
+  function("cuGraphDestroy", 10000, destroy_graph);
+  CUstream_st* theirs = nullptr;  // PyTorch's, which no call names later
+  runtime.devices().set_current(device);
+  REQUIRE(create(&theirs, 1) == 0);
+  berth_torch_reset();
+  const std::size_t before = runtime.memory(device).pool_snapshots().size();
+  REQUIRE(begin_capture(theirs, 0) == 0);
+  begin(0, id, [theirs](CUstream_st* asked) { return asked == theirs; });
+  to_pool(from_pool(1_MiB, 0, theirs), 1_MiB, 0, theirs);
+  void* graph = nullptr;
+  REQUIRE(end_capture(theirs, &graph) == 0);
+  end(0, id);
+  release(0, id);
+  berth_torch_reset();
+  CHECK(runtime.memory(device).pool_snapshots().size() == before);
+  CHECK(destroy_graph(graph) == 0);
+}
+
 TEST_CASE_FIXTURE(PoolsTest, "a pool is closed after its last use, once the device is idle") {
   const auto pools = [&] { return runtime.memory(device).pool_snapshots().size(); };
   berth_torch_reset();

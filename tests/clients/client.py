@@ -14,6 +14,7 @@ import sys
 import unittest
 
 BERTH = os.path.abspath(sys.argv.pop(1))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 
 
@@ -29,9 +30,9 @@ def folder(wheels):
     return pathlib.Path(os.environ.get("BERTH_CLIENT_WHEELS", "/nonexistent")) / wheels
 
 
-def sim(wheels, *options, program, variables=None):
-    """Runs Python with the packages of that folder; returns the finished process. `variables` are
-    added to the environment."""
+def sim(wheels, *options, program, **environment):
+    """Runs Python with the packages of that folder and berth's; returns the finished process. Adds
+    `environment` to the environment."""
     # Before what is installed, and with what the packages do when an interpreter starts.
     start = f"import runpy, site, sys; site.addsitedir({str(folder(wheels))!r}); "
     return subprocess.run(
@@ -39,7 +40,7 @@ def sim(wheels, *options, program, variables=None):
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(folder(wheels))} | (variables or {}),
+        env=os.environ | {"PYTHONPATH": f"{folder(wheels)}:{ROOT / 'python'}"} | environment,
         cwd=pathlib.Path(__file__).parent,
     )
 

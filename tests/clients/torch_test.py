@@ -88,7 +88,7 @@ class PyTorch(unittest.TestCase):
 
     def visible(self, variables):
         done = client.sim(
-            "torch", "--preload", "--devices", "2", program=f"exec({SEEN!r})", variables=variables
+            "torch", "--preload", "--devices", "2", program=f"exec({SEEN!r})", **variables
         )
         self.assertEqual(done.returncode, 0, client.story(done))
         available, *uuids = done.stdout.split()

@@ -94,6 +94,8 @@ class StandIn(types.ModuleType):
 torch = sys.modules["torch"] = StandIn()
 
 import berth.torch  # noqa: E402  the stand-in comes first
+from berth._library import beside  # noqa: E402
+from berth.torch import _full  # noqa: E402
 
 
 class EnableTest(unittest.TestCase):
@@ -108,6 +110,15 @@ class EnableTest(unittest.TestCase):
         berth.torch.enable()
         self.assertIs(torch.current, before)
         self.assertTrue(berth.torch.is_enabled())
+        with self.assertRaisesRegex(berth.InvalidArgument, "full=False"):
+            berth.torch.enable(full=True)
+
+    def test_the_module_and_the_library_are_of_one_version(self):
+        functions = ctypes.CDLL(beside("libberth_torch.so")).berth_torch_functions
+        functions.restype = ctypes.c_void_p
+        self.assertIsNotNone(functions(_full.VERSION))
+        header = (_full.FOLDER / "memory_functions.hpp").read_text(encoding="utf-8")
+        self.assertIn(f"kMemoryFunctionsVersion = {_full.VERSION};", header)
 
     def test_blocks_are_those_of_the_runtime(self):
         self.hooks.functions["set_init_fn"](2)

@@ -17,6 +17,7 @@ import typing
 
 from berth import Device, Runtime, _abi, errors
 from berth._library import beside
+from berth.torch import _full
 
 __all__ = ["Pool", "enable", "is_enabled", "runtime"]
 
@@ -34,7 +35,9 @@ HOOKS = {
 
 
 class _State:
-    #: The allocator of all CUDA tensors, once enable() has succeeded.
+    #: Whether the full allocator is enabled; None before enable() has succeeded.
+    is_full: bool | None = None
+    #: PyTorch's object of the plug-in.
     allocator: typing.Any = None
 
 
@@ -78,15 +81,27 @@ def _allocator_of_pools() -> typing.Any:
 
 def is_enabled() -> bool:
     """Whether enable() has succeeded in this process."""
-    return _State.allocator is not None
+    return _State.is_full is not None
 
 
-def enable() -> None:
+def enable(*, full: bool = False) -> None:
     """Makes berth the allocator of all CUDA tensors of this process. Repeated: no effect.
 
     Must be called before the first CUDA tensor: afterwards PyTorch refuses, by a RuntimeError.
+
+    `full`: as an allocator of PyTorch's own kind, with memory statistics, snapshots and
+    torch.OutOfMemoryError. It is compiled for the installed PyTorch at the first use, by g++ or by
+    what CXX names. NotSupported: it cannot be compiled.
     """
     if is_enabled():
+        if full != _State.is_full:
+            raise errors.InvalidArgument(f"berth is enabled with full={_State.is_full}")
+        return
+    if full:
+        torch = _torch()
+        runtime()  # a wrong option is reported here
+        _full.enable(torch, _library())
+        _State.is_full = True
         return
     allocator = _pluggable_allocator("berth_torch_alloc_or_throw")
     hooks = allocator.allocator()
@@ -95,6 +110,7 @@ def enable() -> None:
         getattr(hooks, setter)(address)
     _torch().cuda.memory.change_current_allocator(allocator)
     _State.allocator = allocator
+    _State.is_full = False
 
 
 class Pool:

@@ -10,19 +10,21 @@ import sys
 import berth.torch
 
 USAGE = """\
-usage: python -m berth.torch PROGRAM.py [ARGS]
-       python -m berth.torch -m MODULE [ARGS]"""
+usage: python -m berth.torch [--full] PROGRAM.py [ARGS]
+       python -m berth.torch [--full] -m MODULE [ARGS]"""
 
 
 def main(arguments: list[str]) -> None:
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)
         return
+    is_full = arguments[:1] == ["--full"]
+    arguments = arguments[1:] if is_full else arguments
     is_module = arguments[:1] == ["-m"]
     words = arguments[1:] if is_module else arguments
     if not words or words[0].startswith("-"):
         sys.exit(USAGE)
-    berth.torch.enable()
+    berth.torch.enable(full=is_full)
     sys.argv = words
     if is_module:
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
