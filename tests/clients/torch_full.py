@@ -75,7 +75,6 @@ def errors():
     except torch.OutOfMemoryError:
         pass
     torch.cuda.set_per_process_memory_fraction(1.0)
-    del error
     assert bytes_on(300 * MIB) is not None
 
 

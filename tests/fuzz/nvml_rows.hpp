@@ -13,9 +13,10 @@ inline constexpr Number index = number(0, 1, 2, 6, 7);
 
 /// The version that tells a structure's layout, in front of it.
 struct Versioned {
+  unsigned version;
   [[nodiscard]] Result draw(Turn& turn) const {
     Result drawn(turn);
-    drawn.set(turn.bytes.byte() < kHostile ? nvml::kMemoryV2Version : 0U);
+    drawn.set(turn.bytes.byte() < kHostile ? version : 0U);
     return drawn;
   }
 };
@@ -44,7 +45,8 @@ BERTH_FUZZ(nvmlDeviceGetPciInfo_v3, gpu, out)
 
 // Memory and processes.
 BERTH_FUZZ(nvmlDeviceGetMemoryInfo, gpu, out)
-BERTH_FUZZ(nvmlDeviceGetMemoryInfo_v2, gpu, Versioned{})
+BERTH_FUZZ(nvmlDeviceGetMemoryInfo_v2, gpu, Versioned{nvml::kMemoryV2Version})
+BERTH_FUZZ(nvmlDeviceGetGpuFabricInfoV, gpu, Versioned{nvml::kGpuFabricInfoV2Version})
 BERTH_FUZZ(nvmlDeviceGetComputeRunningProcesses, gpu, length<unsigned>, array_out)
 BERTH_FUZZ(nvmlDeviceGetGraphicsRunningProcesses, gpu, length<unsigned>, array_out)
 BERTH_FUZZ(nvmlDeviceGetMPSComputeRunningProcesses, gpu, length<unsigned>, array_out)

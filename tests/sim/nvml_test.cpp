@@ -151,6 +151,23 @@ TEST_CASE("a device has the facts that CUDA reports") {
         nvml::kInvalidArgument);
 }
 
+TEST_CASE("no device belongs to a fabric") {
+  const NvmlFixture fixture("devices=1");
+  for (const unsigned version : {nvml::kGpuFabricInfoV2Version, nvml::kGpuFabricInfoV3Version}) {
+    nvml::GpuFabricInfo info{};
+    info.version = version;
+    info.state = 7;
+    info.healthSummary = 7;
+    CHECK(CU(nvmlDeviceGetGpuFabricInfoV)(nvml_device(0), &info) == nvml::kSuccess);
+    CHECK(info.version == version);
+    CHECK(info.state == nvml::kFabricNotSupported);
+    CHECK(info.healthSummary == (version == nvml::kGpuFabricInfoV2Version ? 7 : 0));
+  }
+  nvml::GpuFabricInfo info{};
+  CHECK(CU(nvmlDeviceGetGpuFabricInfoV)(nvml_device(0), &info) == nvml::kArgumentVersionMismatch);
+  CHECK(CU(nvmlDeviceGetGpuFabricInfoV)(nvml_device(0), nullptr) == nvml::kInvalidArgument);
+}
+
 TEST_CASE("NVML's peers are CUDA's") {
   for (const char* config : {"devices=2,peer=on", "devices=2,peer=off"}) {
     const NvmlFixture fixture(config);

@@ -67,7 +67,8 @@
   X(nvmlDeviceGetMemoryAffinity, \
     (Device device, unsigned words, unsigned long* nodes, unsigned scope)) \
   X(nvmlDeviceGetCpuAffinity,            (Device device, unsigned words, unsigned long* cpus)) \
-  X(nvmlDeviceGetNvLinkState,            (Device device, unsigned link, int* active))
+  X(nvmlDeviceGetNvLinkState,            (Device device, unsigned link, int* active)) \
+  X(nvmlDeviceGetGpuFabricInfoV,         (Device device, GpuFabricInfo* info))
 
 // X(older name, symbol): other names of a function, whose older ABI is the same.
 #define BERTH_SIM_NVML_OLDER_NAMES(X) \

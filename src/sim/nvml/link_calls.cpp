@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Displays, the link to the host, and temperature thresholds: an H100 with PCIe 5.0, without
-// displays and bus traffic.
+// Displays, the link to the host, fabrics, and temperature thresholds: an H100 with PCIe 5.0,
+// without displays, bus traffic and a fabric.
 // Source: NVML API Reference Guide, "Device Queries".
+#include <cstring>
 #include <iterator>
 
 #include "sim/nvml/nvml_call.hpp"
@@ -85,6 +86,20 @@ nvml::Return berth_sim_nvmlDeviceGetTemperatureThreshold(nvml::Device device, in
 nvml::Return berth_sim_nvml_unsupported() {
   const NvmlCall call;
   return call.refusal() != nvml::kSuccess ? call.refusal() : nvml::kNotSupported;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetGpuFabricInfoV(nvml::Device device, nvml::GpuFabricInfo* info) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  if (call.find_gpu(device) == nullptr || info == nullptr) return nvml::kInvalidArgument;
+  const unsigned version = info->version;
+  if (version != nvml::kGpuFabricInfoV2Version && version != nvml::kGpuFabricInfoV3Version)
+    return nvml::kArgumentVersionMismatch;
+  constexpr unsigned size = 0xffffff;  // the struct of an older version is shorter
+  std::memset(info, 0, version & size);
+  info->version = version;
+  info->state = nvml::kFabricNotSupported;
+  return nvml::kSuccess;
 }
 
 }  // namespace berth::sim

@@ -3,6 +3,8 @@
 // Source: NVML API Reference Guide, https://docs.nvidia.com/deploy/nvml-api/
 #pragma once
 
+#include <cstddef>
+
 #include "driver/nvml_abi.hpp"
 
 namespace berth::nvml {
@@ -30,6 +32,22 @@ struct MemoryV2 {
 };
 static_assert(sizeof(MemoryV2) == 40);
 inline constexpr unsigned kMemoryV2Version = sizeof(MemoryV2) | 2U << 24;
+
+/// nvmlGpuFabricInfo_v3_t. Version 2 ends before healthSummary.
+struct GpuFabricInfo {
+  unsigned version;
+  unsigned char clusterUuid[16];
+  Return status;
+  unsigned cliqueId;
+  unsigned char state;
+  unsigned healthMask;
+  unsigned char healthSummary;
+};
+static_assert(sizeof(GpuFabricInfo) == 40);
+inline constexpr unsigned kGpuFabricInfoV2Version =
+    offsetof(GpuFabricInfo, healthSummary) | 2U << 24;
+inline constexpr unsigned kGpuFabricInfoV3Version = sizeof(GpuFabricInfo) | 3U << 24;
+inline constexpr unsigned char kFabricNotSupported = 0;  ///< NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
 
 /// nvmlDeviceAttributes_t.
 struct DeviceAttributes {

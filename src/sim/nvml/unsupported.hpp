@@ -57,7 +57,7 @@
   X(nvmlDeviceSetFanControlPolicy) X(nvmlDeviceSetFanSpeed_v2) X(nvmlDeviceSetDefaultFanSpeed_v2) \
   X(nvmlDeviceGetFieldValues) X(nvmlDeviceClearFieldValues) X(nvmlDeviceGetGpcClkMinMaxVfOffset) \
   X(nvmlDeviceGetGpcClkVfOffset) X(nvmlDeviceSetGpcClkVfOffset) X(nvmlDeviceGetGpuFabricInfo) \
-  X(nvmlDeviceGetGpuFabricInfoV) X(nvmlDeviceGetGpuOperationMode) \
+  X(nvmlDeviceGetGpuOperationMode) \
   X(nvmlDeviceSetGpuOperationMode) X(nvmlDeviceSetGpuLockedClocks) \
   X(nvmlDeviceResetGpuLockedClocks) X(nvmlDeviceSetMemoryLockedClocks) \
   X(nvmlDeviceResetMemoryLockedClocks) \

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cstdio>
 #include <cuda_runtime_api.h>
+#include <limits>
 #include <new>
 
 namespace berth::torch {
@@ -168,7 +169,8 @@ extern "C" __attribute__((visibility("default"))) int berth_torch_enable_full(
                 "tensor");
     the_allocator = new Allocator(*memory);
     caching::allocator.store(the_allocator);
-    c10::SetAllocator(c10::DeviceType::CUDA, the_allocator);
+    constexpr std::uint8_t highest = std::numeric_limits<std::uint8_t>::max();
+    c10::SetAllocator(c10::DeviceType::CUDA, the_allocator, highest);
     return 0;
   } catch (const c10::Error& error) {
     std::snprintf(message, size, "%s", error.what_without_backtrace());
