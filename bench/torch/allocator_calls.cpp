@@ -22,8 +22,9 @@ struct Operation {
 
 /// Runs the operations, and returns the nanoseconds that they took together. Each slot is empty at
 /// the end if the operations leave it so.
-extern "C" double run_operations(const Operation* operations, std::size_t count, std::size_t slots,
-                                 const cudaStream_t* streams) {
+extern "C" __attribute__((visibility("default"))) double run_operations(
+    const Operation* operations, std::size_t count, std::size_t slots,
+    const cudaStream_t* streams) {
   std::vector<void*> blocks(slots);
   const auto start = std::chrono::steady_clock::now();
   for (const Operation* operation = operations; operation != operations + count; ++operation) {

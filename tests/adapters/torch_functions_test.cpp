@@ -55,22 +55,29 @@ TEST_CASE("memory that is short is std::bad_alloc, and nothing else is") {
 }
 
 TEST_CASE("devices that are used can access each other's memory") {
-  functions().free(functions().allocate(1_MiB, 0, nullptr));
-  functions().free(functions().allocate(1_MiB, 1, nullptr));
-  void* const from = functions().allocate(1_MiB, 0, nullptr);
-  void* const to = functions().allocate(1_MiB, 1, nullptr);
+  struct Location {
+    int type = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+    int device = 0;
+  };
+  constexpr unsigned long long kReadWrite = 3;  // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
   Runtime& runtime = runtime_of(berth_torch_runtime());
-  using Copy = int (*)(std::uintptr_t, std::uintptr_t, std::size_t);
-  const auto copy = reinterpret_cast<Copy>(runtime.driver_function("cuMemcpyDtoD", 3020));
-  REQUIRE(static_cast<bool>(copy));
-  for (const int current : {0, 1}) {
-    runtime.devices().set_current(Device::cuda(current));
-    CHECK(copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from),
-               1_MiB) == 0);
-    runtime.default_stream(Device::cuda(current)).sync();
+  using GetAccess = int (*)(unsigned long long*, const Location*, std::uintptr_t);
+  const auto get_access =
+      reinterpret_cast<GetAccess>(runtime.driver_function("cuMemGetAccess", 10020));
+  REQUIRE(static_cast<bool>(get_access));
+  for (const int owner : {0, 1}) {
+    void* const block = functions().allocate(1_MiB, owner, nullptr);
+    functions().free(functions().allocate(1_MiB, 1 - owner, nullptr));
+    for (const int user : {0, 1}) {
+      CAPTURE(owner);
+      CAPTURE(user);
+      const Location location{.device = user};
+      unsigned long long access = 0;
+      CHECK(get_access(&access, &location, reinterpret_cast<std::uintptr_t>(block)) == 0);
+      CHECK(access == kReadWrite);
+    }
+    functions().free(block);
   }
-  functions().free(from);
-  functions().free(to);
 }
 
 TEST_CASE("counters are those of the device and of its pools") {
