@@ -95,6 +95,15 @@ def threads():
     assert not failures, failures
 
 
+def streams():
+    """The programs of torch_races.py without their mistakes: record_stream() is one that they
+    need."""
+    import torch_races
+
+    for program in (torch_races.wait, torch_races.record, torch_races.reuse):
+        program(True)
+
+
 def graphs():
     """Memory that a capture allocates belongs to the graph."""
     numbers = random_batch()
