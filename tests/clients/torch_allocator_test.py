@@ -10,8 +10,8 @@ import unittest
 
 import client
 
-CASES = ("train", "workers", "forked", "threads", "streams", "graphs", "empty_cache", "out_of_memory",
-         "cached_memory_serves", "two_devices", "live_at_exit")  # fmt: skip
+CASES = ("train", "workers", "forked", "threads", "streams", "graphs", "empty_cache",
+         "out_of_memory", "cached_memory_serves", "two_devices", "live_at_exit")  # fmt: skip
 TRACE = str(client.ROOT / "bench/traces/gpt2-train.csv.gz")
 OPTIONS = ("--preload", "--devices", "2")
 
