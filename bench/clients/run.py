@@ -5,8 +5,8 @@
   run.py --build FOLDER --wheels FOLDER [--steps N] [--rounds N]
 
 FOLDER of the build is that of `./run bench`; of the wheels, build/client-wheels-*/torch, which
-`./run test clients` fetches. Rounds are interleaved, and the fastest of each counts, so that other
-load on the machine disturbs all alike.
+`./run test clients` fetches. Times are processor time. Rounds are interleaved, and the fastest of
+each counts, so that other load on the machine disturbs all alike.
 """
 
 import argparse
