@@ -78,8 +78,11 @@ struct DeviceAllocatorOptions {
   /// They are called on the thread that needs or returns memory, which may be a thread of berth,
   /// with the device's context current, and under a lock of the pool that other threads need to
   /// obtain or return memory. They may free blocks, and may ask owns(), find(), properties() and
-  /// counters(). Allocations that the thread's cache does not serve, trim(), sleep() and wake()
-  /// throw InvalidArgument there. Streams must not be destroyed there, nor pools closed.
+  /// counters(). Allocations that the thread's cache of that allocator does not serve, trim(),
+  /// sleep(), wake(), snapshot(), validate() and Runtime::statistics() throw InvalidArgument there.
+  /// A pool that is closed there keeps its memory until the next call that returns memory, and the
+  /// freed memory of a stream that is destroyed there is reused once the device is idle; both are
+  /// reported.
   ///
   /// An exception of on_map passes through allocate() or wake(): the range is unmapped again
   /// without on_unmap, and the allocator is unchanged, the pool still asleep. An exception of

@@ -35,10 +35,10 @@ struct EventPoolOptions {
 ///
 /// A thread keeps a few events that it returned, and acquires those first, without a lock. It
 /// passes the surplus to other threads. If events_max events exist, events kept by other threads
-/// are taken.
+/// are taken, and if all idle ones are of the other kind, one of them is replaced.
 ///
-/// Blocking  Acquiring makes a driver call only to create an event, if all events are on lease or
-///           kept by other threads. Returning makes none.
+/// Blocking  Acquiring makes a driver call only to create an event, or to replace one, if all
+///           events of the kind are on lease or kept by other threads. Returning makes none.
 /// Threads   Safe from any thread.
 /// Fork      In a child made by fork(), acquiring and counting throw NotSupported, and returning
 ///           has no effect.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import operator
+import typing
 
 from berth import _abi, errors
 
@@ -32,21 +33,70 @@ def checked_text(value: str, name: str) -> bytes:
     return text
 
 
+class Unique:
+    """The only owner of something of C, which therefore cannot be copied or pickled."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, _protocol: typing.SupportsIndex) -> typing.NoReturn:
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
+
+
+class Owned(ctypes.c_void_p):
+    """A pointer that is closed with its last reference.
+
+    A call of C refers to its arguments, so the pointer is not closed while another thread is in a
+    call with it.
+    """
+
+    def __init__(
+        self, pointer: ctypes.c_void_p, close: typing.Callable[[Owned], None], *kept: object
+    ):
+        super().__init__(pointer.value)
+        self._close = close
+        self.kept = kept
+        #: The error of closing.
+        self.failures: list[errors.Error] = []
+
+    def abandon(self) -> None:
+        """Never closes it."""
+        self.value = None
+
+    def __del__(self, alive=ALIVE, failure=errors.Error):
+        if not alive or not self.value:
+            return
+        try:
+            self._close(self)
+        except failure as error:
+            self.failures.append(error.with_traceback(None))
+
+
+class Held(ctypes.c_void_p):
+    """An argument of C that keeps other objects alive during the call."""
+
+    def __init__(self, pointer: ctypes.c_void_p, *kept: object):
+        super().__init__(pointer.value)
+        self.kept = kept
+
+
 class RuntimeHandle:
     """A berth_runtime and the objects obtained from it. It is destroyed after all of them."""
 
     __slots__ = ("__weakref__", "callbacks", "live", "pointer")
 
-    def __init__(self, pointer: ctypes.c_void_p, callbacks: tuple):
+    def __init__(self, pointer: ctypes.c_void_p, callbacks: tuple, *, is_owned: bool = True):
+        if is_owned:
+            pointer = Owned(pointer, _abi.library.berth_runtime_destroy, callbacks)
         self.pointer = pointer
         self.callbacks = callbacks
         #: Each live object as its kind and its address. Operations of a set are atomic.
         self.live: set[tuple[str, int]] = set()
 
     def get(self) -> ctypes.c_void_p:
-        if not self.pointer:
+        pointer = self.pointer
+        if not pointer:
             raise errors.InvalidArgument("the runtime is closed")
-        return self.pointer
+        return pointer
 
     def close(self) -> None:
         if not self.pointer:
@@ -57,9 +107,9 @@ class RuntimeHandle:
             raise errors.InvalidArgument(
                 f"the runtime has live objects, which must be freed first: {counts}"
             )
-        pointer, self.pointer = self.pointer, ctypes.c_void_p()
-        _abi.library.berth_runtime_destroy(pointer)
+        # Destroyed by the last reference: here, or by another thread at the end of its call.
+        self.pointer = ctypes.c_void_p()
 
-    def __del__(self, alive=ALIVE, destroy=_abi.library.berth_runtime_destroy):
-        if alive and self.pointer and not self.live:
-            destroy(self.pointer)
+    def __del__(self, owned=Owned):
+        if self.live and isinstance(self.pointer, owned):
+            self.pointer.abandon()

@@ -9,7 +9,7 @@ import dataclasses
 import typing
 
 from berth import _abi, errors
-from berth._handle import ALIVE, RuntimeHandle, checked_size, checked_text
+from berth._handle import ALIVE, Held, Owned, RuntimeHandle, checked_size, checked_text
 from berth.device import Device
 from berth.memory import Allocator
 from berth.stream import Stream
@@ -154,8 +154,10 @@ class Pool(_DeviceAllocator):
         _abi.library.berth_memory_pool_get_allocator(pool, ctypes.byref(allocator))
         super().__init__(parent._runtime, allocator, parent._default)
         self._parent = parent
-        self._pool = pool
-        self._runtime.live.add((_KIND, pool.value or 0))
+        self._pool: ctypes.c_void_p = Owned(
+            pool, _abi.library.berth_memory_pool_close, self._runtime.get()
+        )
+        self._runtime.live.add((_KIND, id(self)))
 
     @property
     def name(self) -> str:
@@ -196,26 +198,31 @@ class Pool(_DeviceAllocator):
             _abi.library.berth_memory_pool_scope_leave(scope)
 
     def close(self) -> None:
-        """Closes the pool; live blocks stay valid. Repeated: no effect."""
-        if not self._pool:
+        """Closes the pool now, or once other threads have returned from their calls.
+
+        Live blocks stay valid. Repeated: no effect.
+        """
+        try:
+            self._runtime.live.remove((_KIND, id(self)))
+        except KeyError:
             return
-        pool, self._pool = self._pool, ctypes.c_void_p()
-        if self._runtime.pointer:
-            _abi.library.berth_memory_pool_close(pool)
-        self._runtime.live.discard((_KIND, pool.value or 0))
+        failures = self._pool.failures if isinstance(self._pool, Owned) else []
+        self._pool = ctypes.c_void_p()  # closed by the last reference
+        if failures:
+            raise failures[0]
 
     def _open(self) -> ctypes.c_void_p:
         self._runtime.get()
-        if not self._pool:
+        pool = self._pool
+        if not pool:
             raise errors.InvalidArgument("the pool is closed")
-        return self._pool
+        return pool
 
     def _get(self) -> ctypes.c_void_p:
-        self._open()
-        return self._pointer
+        return Held(self._pointer, self._open())
 
-    def _freer(self) -> ctypes.c_void_p:
-        return self._get() if self._pool else self._parent._get()
+    def _freer(self, runtime: ctypes.c_void_p) -> ctypes.c_void_p:
+        return self._parent._freer(runtime)
 
     def __enter__(self) -> Pool:
         return self

@@ -21,6 +21,8 @@ if typing.TYPE_CHECKING:
 
 #: Each tensor that another library holds, by the address of its struct.
 _exports: dict[int, _Export] = {}
+#: For each capsule, by its address, what its destructor needs.
+_pending: dict[int, dlpack_abi.PendingException] = {}
 _lock = threading.Lock()
 
 
@@ -66,11 +68,21 @@ def _destroy_capsule(
     names: tuple[bytes, ...] = tuple(fresh for fresh, _ in dlpack_abi.NAMES.values()),
     is_valid: typing.Any = dlpack_abi.is_valid,
     pointer_of: typing.Any = dlpack_abi.pointer_of,
+    pending: dict[int, dlpack_abi.PendingException] = _pending,
+    fetch: typing.Any = dlpack_abi.fetch_exception,
+    restore: typing.Any = dlpack_abi.restore_exception,
 ) -> None:
     """Destroys a capsule. One that was consumed has another name, and is left alone."""
-    for name in names:
-        if is_valid(capsule, name):
-            let_go(pointer_of(capsule, name))
+    # If an importer raised while it had the capsule, its exception is set. Any call but this one,
+    # which takes the exception away, would replace it.
+    fetch(*pending[capsule].addresses)
+    kind, value, traceback = pending.pop(capsule).fields
+    try:
+        for name in names:
+            if is_valid(capsule, name):
+                let_go(pointer_of(capsule, name))
+    finally:
+        restore(kind, value, traceback)
 
 
 # Other libraries hold these addresses for as long as the process runs.
@@ -94,11 +106,13 @@ def export(array: Array, is_versioned: bool) -> object:
             made.block._exports = set()
         made.block._exports.add(made.address)
     _exports[made.address] = made
-    return dlpack_abi.new_capsule(
+    capsule = dlpack_abi.new_capsule(
         made.address,
         dlpack_abi.NAMES[kind][0],
         ctypes.cast(_destroy_capsule, ctypes.c_void_p),
     )
+    _pending[id(capsule)] = dlpack_abi.PendingException()
+    return capsule
 
 
 class ImportedArray:

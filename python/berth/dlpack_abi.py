@@ -76,4 +76,19 @@ is_valid = _function("PyCapsule_IsValid", ctypes.c_int, c_void_p, c_char_p)
 pointer_of = _function("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 rename = _function("PyCapsule_SetName", ctypes.c_int, c_void_p, c_char_p)
 keep_forever = _function("Py_IncRef", None, ctypes.py_object)
+# Without types of parameters, which are converted by calls that fail while an exception is set.
+fetch_exception = _function("PyErr_Fetch", None)
+restore_exception = _function("PyErr_Restore", None, c_void_p, c_void_p, c_void_p)
+
+
+class PendingException:
+    """Room for the exception of a thread: its type, value and traceback."""
+
+    __slots__ = ("addresses", "fields")
+
+    def __init__(self) -> None:
+        self.fields = (c_void_p(), c_void_p(), c_void_p())
+        self.addresses = tuple(ctypes.byref(field) for field in self.fields)
+
+
 Destructor = ctypes.PYFUNCTYPE(None, c_void_p)

@@ -8,7 +8,7 @@ import dataclasses
 import typing
 
 from berth import _abi, errors
-from berth._handle import ALIVE, RuntimeHandle, checked_size
+from berth._handle import ALIVE, Held, RuntimeHandle, Unique, checked_size
 from berth.device import Device
 from berth.stream import NO_STREAM, Stream
 
@@ -47,23 +47,40 @@ class MemoryCounters:
         )
 
 
-class Block:
+class Block(Unique):
     """A block of memory. It is freed by `free()`, or with its last reference.
 
     The free is ordered after the work submitted to the stream of the block. A use on
     another stream must be recorded.
     """
 
-    __slots__ = ("__weakref__", "_allocator", "_bytes", "_exports", "_pointer", "_stream")
+    __slots__ = (
+        "__weakref__",
+        "_allocator",
+        "_bytes",
+        "_exports",
+        "_pointer",
+        "_runtime",
+        "_stream",
+    )
 
-    def __init__(self, allocator: Allocator, pointer: int, size: int, stream: Stream | None):
+    def __init__(
+        self,
+        allocator: Allocator,
+        runtime: ctypes.c_void_p,
+        pointer: int,
+        size: int,
+        stream: Stream | None,
+    ):
         self._allocator = allocator
+        #: The berth_runtime, which another thread may have closed during the allocation.
+        self._runtime = runtime
         self._pointer = pointer
         self._bytes = size
         self._stream = stream
         self._exports: set[int] = _NO_EXPORTS
         if pointer:
-            allocator._runtime.live.add((_KIND, pointer))
+            allocator._runtime.live.add(self._key())
 
     @property
     def pointer(self) -> int:
@@ -159,26 +176,38 @@ class Block:
             raise errors.InvalidArgument("the block was freed")
         return bool(self._pointer)
 
+    def _key(self) -> tuple[str, int]:
+        return (_KIND, id(self))
+
     def _free(self) -> None:
-        pointer = self._pointer
-        _abi.library.berth_allocator_deallocate(self._allocator._freer(), pointer)
+        live = self._allocator._runtime.live
+        try:
+            live.remove(self._key())
+        except KeyError:
+            return  # another thread frees it
+        try:
+            _abi.library.berth_allocator_deallocate(
+                self._allocator._freer(self._runtime), self._pointer
+            )
+        except errors.Error:
+            live.add(self._key())
+            raise
         self._pointer = 0
-        self._allocator._runtime.live.discard((_KIND, pointer))
 
     def _give_up(self) -> None:
         """Releases ownership of the memory without freeing it."""
-        self._allocator._runtime.live.discard((_KIND, self._pointer))
+        self._allocator._runtime.live.discard(self._key())
         self._pointer = self._bytes = 0
 
     def __del__(self, alive=ALIVE):
-        if alive and self._pointer and self._allocator._runtime.pointer:
+        if alive and self._pointer:
             try:
                 self._free()
             except errors.Error:
                 pass  # the device is lost
 
 
-class Allocator:
+class Allocator(Unique):
     """The allocator of a device, of pinned memory, or of `cpu`. Safe from any thread."""
 
     _is_pinned = False
@@ -200,8 +229,9 @@ class Allocator:
         stream = stream or self._default_stream()
         value = stream._live() if stream else NO_STREAM
         data = ctypes.c_void_p()
+        runtime = self._runtime.get()
         _abi.library.berth_allocator_allocate(self._get(), size, value, ctypes.byref(data))
-        return Block(self, data.value or 0, size, None if self.device.is_cpu else stream)
+        return Block(self, runtime, data.value or 0, size, None if self.device.is_cpu else stream)
 
     def trim(self, bytes_to_keep: int = 0) -> int:
         """Releases cached memory to the driver; returns the number of bytes released."""
@@ -238,12 +268,11 @@ class Allocator:
         return None
 
     def _get(self) -> ctypes.c_void_p:
-        self._runtime.get()
-        return self._pointer
+        return Held(self._pointer, self._runtime.get())
 
-    def _freer(self) -> ctypes.c_void_p:
-        """The allocator that frees blocks of this one."""
-        return self._get()
+    def _freer(self, runtime: ctypes.c_void_p) -> ctypes.c_void_p:
+        """The allocator that frees blocks of this one, of a runtime that may be closed."""
+        return Held(self._pointer, runtime)
 
 
 class HostMemory(Allocator):
@@ -276,10 +305,11 @@ class PinnedMemory(Allocator):
             flags=0 if may_wait else _abi.PINNED_NO_WAIT,
         )
         data = ctypes.c_void_p()
+        runtime = self._runtime.get()
         _abi.library.berth_allocator_allocate_pinned_with(
             self._get(), size, ctypes.byref(options), ctypes.byref(data)
         )
-        block = Block(self, data.value or 0, size, None)
+        block = Block(self, runtime, data.value or 0, size, None)
         if stream is not None:
             block.record_stream(stream)
         return block

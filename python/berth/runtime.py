@@ -9,7 +9,7 @@ import socket as sockets
 import typing
 
 from berth import _abi
-from berth._handle import RuntimeHandle, checked_size, checked_text
+from berth._handle import RuntimeHandle, Unique, checked_size, checked_text
 from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo
 from berth.device_memory import DeviceMemory, MappedRange
 from berth.memory import Allocator, Block, HostMemory, PinnedMemory
@@ -19,7 +19,7 @@ from berth.stream import Stream
 SEVERITIES = {0: "warning", 1: "error"}
 
 
-class Runtime:
+class Runtime(Unique):
     """The owner of all devices, streams, memory and copies of one driver.
 
     It is destroyed with the last reference to it and to its objects. When the interpreter
@@ -85,7 +85,7 @@ class Runtime:
     def _borrow(cls, pointer: int) -> Runtime:
         """Refers to a runtime of another library, which is never destroyed."""
         runtime = cls.__new__(cls)
-        handle = RuntimeHandle(ctypes.c_void_p(pointer), ())
+        handle = RuntimeHandle(ctypes.c_void_p(pointer), (), is_owned=False)
         handle.live.add(("owner", 0))
         runtime._set_up(handle)
         return runtime
@@ -226,14 +226,19 @@ class Runtime:
         return _abi.take_text(text)
 
     def close(self) -> None:
-        """Destroys the runtime now. Refused while blocks, pools or leased streams are live."""
+        """Destroys the runtime now, or once other threads have returned from their calls.
+
+        Refused while blocks, pools or leased streams are live.
+        """
         self._handle.close()
 
     def __enter__(self) -> Runtime:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.close()
+        """Closes the runtime, if it has no live objects: otherwise it is destroyed after them."""
+        if not self._handle.live:
+            self.close()
 
     def _copy(
         self, function: str, target: Block | int, source: Block | int, size: int, stream: Stream

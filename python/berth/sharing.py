@@ -9,7 +9,7 @@ import socket as sockets
 import typing
 
 from berth import _abi, errors
-from berth._handle import ALIVE, RuntimeHandle, checked_size
+from berth._handle import ALIVE, Owned, RuntimeHandle, Unique, checked_size
 from berth.device import Device
 from berth.device_memory import Pool
 from berth.memory import Block
@@ -22,7 +22,7 @@ def _milliseconds(seconds: float) -> int:
     return checked_size(round(seconds * 1000), "timeout")
 
 
-class SharedBlock:
+class SharedBlock(Unique):
     """A block that another process has shared, mapped into this process.
 
     It is returned to the other process by `free()`, or with its last reference; this waits for
@@ -80,7 +80,7 @@ class SharedBlock:
             self.free()
 
 
-class MemoryConnection:
+class MemoryConnection(Unique):
     """A connection over which two processes share blocks of contiguous pools, in both directions.
 
     It keeps each block that it has shared until the other process has returned it, or has ended.
@@ -91,13 +91,15 @@ class MemoryConnection:
         """Takes ownership of `socket`, a connected one of AF_UNIX and SOCK_SEQPACKET."""
         number = socket if isinstance(socket, int) else socket.fileno()
         self._runtime = runtime
-        self._handle = ctypes.c_void_p()
-        _abi.library.berth_memory_connection_open(
-            runtime.get(), number, ctypes.byref(self._handle)
+        handle = ctypes.c_void_p()
+        pointer = runtime.get()
+        _abi.library.berth_memory_connection_open(pointer, number, ctypes.byref(handle))
+        self._handle: ctypes.c_void_p = Owned(
+            handle, _abi.library.berth_memory_connection_close, pointer
         )
         if not isinstance(socket, int):
             socket.detach()
-        runtime.live.add((_CONNECTION, self._handle.value or 0))
+        runtime.live.add((_CONNECTION, id(self)))
 
     def share(
         self,
@@ -167,20 +169,24 @@ class MemoryConnection:
     def close(self) -> None:
         """Closes the connection, and frees the blocks not returned. Repeated: no effect.
 
+        If another thread waits in `receive()`, the connection is closed once that call returns.
         Blocks that the other process has shared stay valid.
         """
-        if not self._handle:
+        try:
+            self._runtime.live.remove((_CONNECTION, id(self)))
+        except KeyError:
             return
-        handle, self._handle = self._handle, ctypes.c_void_p()
-        if self._runtime.pointer:
-            _abi.library.berth_memory_connection_close(handle)
-        self._runtime.live.discard((_CONNECTION, handle.value or 0))
+        failures = self._handle.failures if isinstance(self._handle, Owned) else []
+        self._handle = ctypes.c_void_p()  # closed by the last reference
+        if failures:
+            raise failures[0]
 
     def _open(self) -> ctypes.c_void_p:
         self._runtime.get()
-        if not self._handle:
+        handle = self._handle
+        if not handle:
             raise errors.InvalidArgument("the connection is closed")
-        return self._handle
+        return handle
 
     def __enter__(self) -> MemoryConnection:
         return self

@@ -6,13 +6,13 @@ from __future__ import annotations
 import ctypes
 
 from berth import _abi, errors
-from berth._handle import ALIVE, RuntimeHandle
+from berth._handle import ALIVE, RuntimeHandle, Unique
 from berth.device import Device
 
 _KIND = "stream"
 
 
-class Stream:
+class Stream(Unique):
     """A stream of a device: leased from the runtime's pool, or foreign."""
 
     __slots__ = ("_is_leased", "_runtime", "_value")
@@ -22,7 +22,7 @@ class Stream:
         self._value = value
         self._is_leased = is_leased
         if is_leased:
-            runtime.live.add((_KIND, value.native))
+            runtime.live.add((_KIND, id(self)))
 
     @classmethod
     def from_native(cls, runtime: RuntimeHandle, device: _abi.Device, handle: int) -> Stream:
@@ -66,9 +66,17 @@ class Stream:
         """Returns a pooled stream to its pool; work may be pending. Repeated: no effect."""
         if not self._is_leased:
             return
-        _abi.library.berth_stream_release(self._runtime.get(), self._value)
+        live = self._runtime.live
+        try:
+            live.remove((_KIND, id(self)))
+        except KeyError:
+            return  # another thread releases it
+        try:
+            _abi.library.berth_stream_release(self._runtime.get(), self._value)
+        except errors.Error:
+            live.add((_KIND, id(self)))
+            raise
         self._is_leased = False
-        self._runtime.live.discard((_KIND, self._value.native))
         self._value = _abi.Stream()
 
     def _live(self) -> _abi.Stream:

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <optional>
+#include <string>
 
 namespace berth {
 
@@ -14,7 +14,7 @@ namespace berth {
 /// `root` is the folder of the file systems /proc and /sys. Source: Linux,
 /// Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst
 /// (cpu.cfs_quota_us).
-std::optional<std::size_t> processor_quota(const std::filesystem::path& root = "/");
+std::optional<std::size_t> processor_quota(const std::string& root = {});
 
 /// 1 or more: the processors that the process may run on, at most the quota.
 std::size_t processors_allowed();

@@ -337,10 +337,12 @@ DeviceDescription DeviceRegistry::describe(Device device) const {
   if (resolved.is_cpu()) return {"cpu", "cpu", host_memory_info().bytes_total, {}};
   if (resolved.is_cuda()) {
     const DeviceInfo& known = info(resolved);
-    return {resolved.to_string(),
-            known.name,
-            known.memory_bytes == 0 ? std::nullopt : std::optional(known.memory_bytes),
-            {{"uuid", known.uuid}, {"pci_bus_id", known.pci_bus_id}}};
+    DeviceDescription description = {resolved.to_string(), known.name, std::nullopt, {}};
+    if (known.memory_bytes != 0) description.memory_bytes = known.memory_bytes;
+    // One by one: if a copy fails, GCC 12 destroys elements of a list that it has not created.
+    description.attributes.push_back({"uuid", known.uuid});
+    description.attributes.push_back({"pci_bus_id", known.pci_bus_id});
+    return description;
   }
   return backend(resolved).devices[static_cast<std::size_t>(resolved.ordinal())];
 }

@@ -19,7 +19,7 @@
 #include "base/fork.hpp"
 #include "base/fork_safe_mutex.hpp"
 #include "base/format.hpp"
-#include "device/device_context.hpp"
+#include "device/observe_devices.hpp"
 #include "host/host_blocks.hpp"
 #include "host/host_use_marks.hpp"
 #include "memory/gauge.hpp"
@@ -40,12 +40,12 @@ class HostAllocator::Impl final : public StreamObserver {
       : budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
         events_(registry),
         marks_(events_) {
-    events_.for_each_context([this](DeviceContext& context) { context.add_observer(*this); });
+    add_observer_of_all(registry, *this);
   }
 
   ~Impl() override {
     if (origin_.is_here()) {
-      events_.for_each_context([this](DeviceContext& context) { context.remove_observer(*this); });
+      remove_observer_of_all(events_.registry(), *this);
       while (wait_for_one(last_pending())) {
       }
     }

@@ -294,19 +294,20 @@ std::size_t HandleStore::State::trim() noexcept {
 /// the driver has shut down.
 void HandleStore::State::destroy(Item& item) noexcept {
   DeviceContext& context = item.context;
-  const Driver& driver = context.driver();
-  const std::string where = name(context) + ": destroying one";
+  // By a function, so that a lack of host memory for the text ends nothing else.
+  const auto report = [&](const char* problem) {
+    context.driver().report(Severity::error,
+                            [&] { return name(context) + ": destroying one: " + problem; });
+  };
   bool is_called = false;
   try {
     const LibraryScope scope(context);
     is_called = true;
     options.destroy(item.handle);
-  } catch (const Error& error) {
-    driver.report(Severity::error, where, error);
-  } catch (const std::exception& error) {
-    driver.report(Severity::error, where + ": " + error.what());
+  } catch (const std::exception& error) {  // an Error, too
+    report(error.what());
   } catch (...) {
-    driver.report(Severity::error, where + ": an exception of another type");
+    report("an exception of another type");
   }
   if (!is_called) options.abandon(item.handle);
 }

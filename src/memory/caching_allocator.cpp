@@ -35,7 +35,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       others_(std::move(options.others)),
       on_pressure_(std::move(options.on_pressure)),
       heap_(std::move(options.name)),
-      order_(heap_, driver, std::move(options.events), options.graphs_hold),
+      order_(heap_, driver, std::move(options.events), options.is_host_memory),
       reserve_(heap_, order_, driver,
                {.budget = options.budget,
                 .headroom_bytes = options.headroom_bytes,
@@ -226,6 +226,7 @@ std::size_t CachingAllocator::try_release_cached(std::size_t bytes) {
 /// This includes streams without memory here, because a graph that was captured on them may still
 /// run.
 void CachingAllocator::close() {
+  MappingNotices::require_outside("close()");
   if (!is_closed_) {
     order_.wait_for_all();
     heap_.keeps_memory = false;

@@ -46,8 +46,9 @@ class CachingAllocator final : public StreamObserver {
     CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
     /// No memory is returned before close(), because graphs use the addresses.
     bool keeps_memory = false;
-    /// A graph that is captured with a block of this allocator holds it (GraphHolds).
-    bool graphs_hold = false;
+    /// Streams of all devices use it. A graph that is captured with a block holds the block
+    /// (GraphHolds), and a device that fails holds back only blocks that its streams use.
+    bool is_host_memory = false;
     std::optional<double> slack_max = std::nullopt;
     /// Other allocators of the same memory; null: there are none.
     ReclaimFromPeers others = nullptr;
@@ -99,7 +100,7 @@ class CachingAllocator final : public StreamObserver {
   void deallocate_slow(void* data) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
-  /// Contract: PinnedAllocator. Only with Options::graphs_hold.
+  /// Contract: PinnedAllocator. Only with Options::is_host_memory.
   void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);

@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "memory/caching_allocator.hpp"
+#include "memory/source/mapping_notices.hpp"
 
 namespace berth {
 namespace {
@@ -110,6 +111,7 @@ BlockInfo CachingAllocator::describe(const Block& block) const {
 
 MemorySnapshot CachingAllocator::snapshot() const {
   require_origin();
+  MappingNotices::require_outside("snapshot()");
   const MutexLock slow(heap_.slow_mutex);
   const MutexLock lock(heap_.mutex);
   const SharedHeap::ConsistentView consistent(heap_);
@@ -142,6 +144,7 @@ std::uint64_t CachingAllocator::searches() const {
 
 void CachingAllocator::validate() const {
   require_origin();
+  MappingNotices::require_outside("validate()");
   const MutexLock slow(heap_.slow_mutex);
   const MutexLock lock(heap_.mutex);
   const SharedHeap::ConsistentView consistent(heap_);

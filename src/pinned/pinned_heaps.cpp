@@ -7,6 +7,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/format.hpp"
+#include "device/observe_devices.hpp"
 #include "memory/memory_errors.hpp"
 #include "pinned/pinned_owners.hpp"
 #include "stream/capture.hpp"
@@ -33,7 +34,7 @@ PinnedHeaps::Heap::Heap(PinnedHeaps& heaps, PinnedKind of_kind, std::optional<in
       allocator(heaps.driver(),
                 {.name = std::move(name),
                  .budget = budget,
-                 .graphs_hold = true,
+                 .is_host_memory = true,
                  .slack_max = heaps.options_.slack_max,
                  .others =
                      [&heaps, this](std::size_t bytes, CachingAllocator::HostWait wait) {
@@ -69,10 +70,7 @@ PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOp
 PinnedHeaps::~PinnedHeaps() {
   remove_pinned_owner(*this);
   background_.end();
-  for_each([this](Heap& heap) {
-    events_.for_each_context(
-        [&](DeviceContext& context) { context.remove_observer(heap.allocator); });
-  });
+  for_each([this](Heap& heap) { remove_observer_of_all(registry_, heap.allocator); });
   const MemoryCounters left = counters();
   if (left.blocks_in_graphs.current > 0) wait_for_launches();
   if (left.blocks_allocated.current == 0) return;
@@ -160,10 +158,8 @@ PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int>
       std::make_unique<Heap>(*this, kind, node, heap_name(kind, node, differs_ == Differs::yes));
   Heap& heap = *heaps_[count];
   try {
-    events_.for_each_context([&](DeviceContext& context) { context.add_observer(heap.allocator); });
+    add_observer_of_all(registry_, heap.allocator);
   } catch (...) {
-    events_.for_each_context(
-        [&](DeviceContext& context) { context.remove_observer(heap.allocator); });
     heaps_[count] = nullptr;
     throw;
   }

@@ -13,6 +13,7 @@
 
 #include "base/check.hpp"
 #include "base/format.hpp"
+#include "device/observe_devices.hpp"
 #include "pinned/pinned_segments.hpp"
 #include "stream/capture.hpp"
 #include "stream/unchecked.hpp"
@@ -77,17 +78,12 @@ void check_range(const void* data, std::size_t bytes) {
 PinnedRegistrations::PinnedRegistrations(const DeviceRegistry& registry,
                                          const DeviceEventPools& events)
     : registry_(registry), events_(events) {
-  try {
-    events_.for_each_context([this](DeviceContext& context) { context.add_observer(*this); });
-  } catch (...) {
-    events_.for_each_context([this](DeviceContext& context) { context.remove_observer(*this); });
-    throw;
-  }
+  add_observer_of_all(registry_, *this);
 }
 
 PinnedRegistrations::~PinnedRegistrations() {
   if (!origin_.is_here()) return;
-  events_.for_each_context([this](DeviceContext& context) { context.remove_observer(*this); });
+  remove_observer_of_all(registry_, *this);
   for (;;) {
     void* data = nullptr;
     {

@@ -94,7 +94,9 @@ struct EventPool::State {
   DeviceContext& context;
   const EventPoolOptions options;
   mutable Mutex mutex;
-  std::unordered_map<CUevent, Pooled> events BERTH_GUARDED_BY(mutex);
+  using Events = std::unordered_map<CUevent, Pooled>;
+
+  Events events BERTH_GUARDED_BY(mutex);
   std::size_t being_created BERTH_GUARDED_BY(mutex) = 0;
   IdleEvents idle BERTH_GUARDED_BY(mutex);
   mutable EventThreads threads;
@@ -116,16 +118,23 @@ EventItem* EventPool::State::take_shared(bool timing, ThreadEvents* local) {
 EventItem& EventPool::State::acquire_slow(EventOptions requested) {
   origin.require_here(name());
   ThreadEvents* const local = threads.local_or_new();
+  Events::node_type replaced;  // destroyed without the lock, because that calls the driver
   {
     const MutexLock lock(mutex);
     if (EventItem* const item = take_shared(requested.timing, local)) return *item;
     if (events.size() + being_created >= options.events_max) {
-      throw Exhausted(format_text(
-          "{}: all {} are on lease; accepted: as many at once as EventPoolOptions::events_max",
-          name(), options.events_max));
+      EventItem* const other_kind = idle[!requested.timing].pop();
+      if (other_kind == nullptr) {
+        throw Exhausted(format_text(
+            "{}: all {} are on lease; accepted: as many at once as EventPoolOptions::events_max",
+            name(), options.events_max));
+      }
+      replaced = events.extract(other_kind->ref.native());
+      BERTH_CHECK(!replaced.empty());
     }
     ++being_created;
   }
+  replaced = {};
   return create(requested);
 }
 

@@ -212,12 +212,30 @@ TEST_CASE("the callbacks may free and read, and what would wait for their lock i
     CHECK_THROWS_AS(test.memory->release_unused(std::chrono::seconds(0)), InvalidArgument);
     CHECK_THROWS_AS(sleeper.sleep(), InvalidArgument);
     CHECK_THROWS_AS(sleeper.wake(), InvalidArgument);
+    CHECK_THROWS_AS(static_cast<void>(test.memory->snapshot()), InvalidArgument);
+    CHECK_THROWS_AS(test.memory->validate(), InvalidArgument);
     CHECK(range.bytes > 0);
   };
   const Allocation block = test.memory->allocate(50_MiB, test.stream);
   CHECK(calls > 0);
   check_whole(*test.memory);
   test.watch.in_callback = [](const MappedRange&) {};
+}
+
+TEST_CASE("a stream may end in a callback, and its memory is reused once the device is idle") {
+  WatchedMemory test;
+  Stream ending{test.context, {}};
+  test.memory->allocate(20_MiB, ending).reset();
+  bool has_ended = false;
+  test.watch.in_callback = [&](const MappedRange&) {
+    if (!std::exchange(has_ended, true)) test.memory->retire_stream(ending);
+  };
+  test.memory->allocate(50_MiB, test.stream).reset();
+  CHECK(has_ended);
+  test.watch.in_callback = [](const MappedRange&) {};
+  test.memory->trim();
+  CHECK(test.memory->counters().bytes_reserved.current == 0);
+  CHECK(test.reports.mention("on_map or on_unmap"));
 }
 
 TEST_CASE("memory that the driver refuses to unmap is withdrawn, and announced when used again") {

@@ -258,6 +258,14 @@ class ImportTest(unittest.TestCase):
         self.assertTrue(berth.from_dlpack(array).is_read_only)
 
     @needs_numpy
+    def test_an_importer_that_fails_releases_the_block(self):
+        block = self.runtime.memory("cuda:0").allocate(48)
+        with self.assertRaises(Exception):  # numpy takes no memory of a GPU
+            numpy.from_dlpack(block)
+        gc.collect()
+        block.free()
+
+    @needs_numpy
     def test_numpy_imports(self):
         for memory in (self.runtime.host_memory, self.runtime.pinned_memory):
             block = memory.allocate(48)

@@ -245,6 +245,21 @@ TEST_CASE("a driver that creates no event leaves nothing taken") {
   CHECK(pool.events_created() == 1);
 }
 
+TEST_CASE("at the bound, an idle event of the other kind is replaced") {
+  Simulation simulation;
+  EventPool pool(simulation.runtime->devices().context(kDevice), {.events_max = 2});
+  {
+    const EventLease first = pool.acquire({.timing = true});
+    const EventLease second = pool.acquire({.timing = true});
+  }
+  const EventLease first = pool.acquire({.timing = false});
+  EventLease second = pool.acquire({.timing = false});
+  CHECK(pool.events_created() == 2);
+  CHECK_THROWS_AS(static_cast<void>(pool.acquire({.timing = true})), Exhausted);
+  second = EventLease();
+  CHECK_NOTHROW(static_cast<void>(pool.acquire({.timing = true})));
+}
+
 TEST_CASE("an event that is being created counts for the bound") {
   TappedDevice test;
   EventPool pool(test.context, {.events_max = 1});

@@ -10,6 +10,7 @@
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
 #include "device/device_context.hpp"
+#include "device/observe_devices.hpp"
 #include "stream/capture.hpp"
 #include "stream/unchecked.hpp"
 
@@ -86,13 +87,11 @@ bool has_passed(const EventLease& mark) {
 BounceMemory::BounceMemory(const DeviceRegistry& registry, PinnedAllocator& pinned,
                            EventPoolOf events_of)
     : registry_(registry), pinned_(pinned), events_of_(std::move(events_of)) {
-  for (int ordinal = 0; ordinal < registry_.count(); ++ordinal)
-    registry_.context(Device::cuda(ordinal)).add_observer(retirements_);
+  add_observer_of_all(registry_, retirements_);
 }
 
 BounceMemory::~BounceMemory() {
-  for (int ordinal = 0; ordinal < registry_.count(); ++ordinal)
-    registry_.context(Device::cuda(ordinal)).remove_observer(retirements_);
+  remove_observer_of_all(registry_, retirements_);
   for (Slot& slot : slots_) delete slot.block.load(std::memory_order_acquire);
 }
 

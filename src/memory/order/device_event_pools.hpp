@@ -17,21 +17,18 @@ namespace berth {
 /// Threads  Safe from any thread.
 class DeviceEventPools {
  public:
-  explicit DeviceEventPools(const DeviceRegistry& registry) {
+  explicit DeviceEventPools(const DeviceRegistry& registry) : registry_(registry) {
     for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
       devices_.push_back(std::make_unique<PerDevice>(registry.context(Device::cuda(ordinal))));
     }
   }
 
+  [[nodiscard]] const DeviceRegistry& registry() const { return registry_; }
   [[nodiscard]] bool empty() const { return devices_.empty(); }
   /// Requires a device.
   [[nodiscard]] const Driver& driver() const { return devices_.front()->context.driver(); }
   [[nodiscard]] EventPool& of(const DeviceContext& context) const {
     return devices_[static_cast<std::size_t>(context.device().ordinal())]->pool;
-  }
-  template <class Visit>
-  void for_each_context(const Visit& visit) const {
-    for (const auto& device : devices_) visit(device->context);
   }
 
  private:
@@ -41,6 +38,7 @@ class DeviceEventPools {
     EventPool pool;
   };
 
+  const DeviceRegistry& registry_;
   std::vector<std::unique_ptr<PerDevice>> devices_;  ///< by logical ordinal
 };
 

@@ -20,6 +20,35 @@ bool is_destroyed(const Error& error) {
 
 }  // namespace
 
+void StreamOrder::tolerate(OwnerId owner, const DriverError& error) {
+  if (!is_host_memory_) throw;  // `error`, which the caller has caught
+  {
+    const MutexLock lock(heap_.mutex);
+    if (!heap_.streams.contains(owner) || !heap_.streams.note_failure(owner)) return;
+  }
+  driver_.report(Severity::warning, heap_.name,
+                 ": a stream cannot be queried; the blocks that it uses are not reused", error);
+}
+
+bool StreamOrder::has_passed(OwnerId owner, const SharedEvent& event) {
+  try {
+    return event->ref().is_done();
+  } catch (const DriverError& error) {
+    tolerate(owner, error);
+    return false;
+  }
+}
+
+bool StreamOrder::wait_for(OwnerId owner, const SharedEvent& event) {
+  try {
+    sync_unchecked(event->ref());
+    return true;
+  } catch (const DriverError& error) {
+    tolerate(owner, error);
+    return false;
+  }
+}
+
 StreamOrder::View StreamOrder::view(OwnerId owner) {
   const MutexLock lock(heap_.mutex);
   const StreamTable::Entry& entry = heap_.streams.entry(owner);
@@ -37,15 +66,18 @@ std::optional<Freed> StreamOrder::find_done(OwnerId owner, StreamQueries& querie
   const Freed all = {owner, stream.serial, stream.is_retired};
   if (stream.is_retired) {
     if (stream.is_unordered) return std::nullopt;
-    const bool is_done = stream.last_work == nullptr || stream.last_work->ref().is_done();
+    const bool is_done = stream.last_work == nullptr || has_passed(owner, stream.last_work);
     return is_done ? std::optional(all) : std::nullopt;
   }
   if (!stream.may_use_handle) return find_done_by_marks(owner);
   try {
     return queries.is_idle(stream.stream) ? std::optional(all) : std::nullopt;
   } catch (const DriverError& error) {
-    if (!is_destroyed(error)) throw;
-    quarantine(owner, error);
+    if (is_destroyed(error)) {
+      quarantine(owner, error);
+    } else {
+      tolerate(owner, error);
+    }
     return std::nullopt;
   }
 }
@@ -59,7 +91,7 @@ std::optional<Freed> StreamOrder::find_done_by_marks(OwnerId owner) {
       if (marks.empty()) break;
       oldest = marks.oldest();
     }
-    if (!oldest.event->ref().is_done()) break;
+    if (!has_passed(owner, oldest.event)) break;
     const MutexLock lock(heap_.mutex);
     heap_.streams.marks(owner).complete(oldest.serial);
   }
@@ -233,8 +265,11 @@ std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
     if (is_capturing(stream.stream)) return std::nullopt;
     return EndOfWork{all, record(stream.stream)};
   } catch (const DriverError& error) {
-    if (!is_destroyed(error)) throw;
-    quarantine(owner, error);
+    if (is_destroyed(error)) {
+      quarantine(owner, error);
+    } else {
+      tolerate(owner, error);
+    }
     return std::nullopt;
   }
 }
@@ -259,8 +294,7 @@ std::vector<Freed> StreamOrder::wait_until_idle() {
   std::vector<Freed> idle;
   idle.reserve(ends.size());
   for (const EndOfWork& end : ends) {
-    if (end.event != nullptr) sync_unchecked(end.event->ref());
-    idle.push_back(end.freed);
+    if (end.event == nullptr || wait_for(end.freed.owner, end.event)) idle.push_back(end.freed);
   }
   return idle;
 }

@@ -40,13 +40,15 @@ class StreamOrder {
   /// The pool that serves a device's events.
   using Events = std::function<EventPool&(DeviceContext&)>;
 
-  /// `graphs_hold`: a use of a block by captured work is a hold (GraphHolds). Otherwise it ends
-  /// with the capture, because graphs have pools of their own.
-  StreamOrder(SharedHeap& heap, const Driver& driver, Events events, bool graphs_hold)
+  /// `is_host_memory`: a use of a block by captured work is a hold (GraphHolds); otherwise it ends
+  /// with the capture, because graphs have pools of their own. And if a stream cannot be queried,
+  /// because its device has failed, its blocks stay pending and others are still served; otherwise
+  /// the call fails, as the memory's own device has.
+  StreamOrder(SharedHeap& heap, const Driver& driver, Events events, bool is_host_memory)
       : heap_(heap),
         driver_(driver),
         events_(std::move(events)),
-        graphs_hold_(graphs_hold),
+        is_host_memory_(is_host_memory),
         holds_(driver) {}
 
   // Calls that name a stream.
@@ -156,6 +158,11 @@ class StreamOrder {
     Freed freed;
     SharedEvent event;  ///< null: there is no work
   };
+  /// A deferred free, and the event that it awaits; null if the stream is drained.
+  struct Deferred {
+    OwnerId stream;
+    RecordedEvent end;
+  };
   /// Maximum number of streams that a rung queries, beside those whose memory it takes.
   static constexpr std::size_t kQueriesMax = 14;
 
@@ -228,8 +235,20 @@ class StreamOrder {
   /// The same, to the stream of `to`, which waits for the owner's stream as well.
   void release_deferred(Block& block, OwnerId to) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
+  /// The oldest deferred free of wait_for_oldest(), of streams that are not `excluded`.
+  [[nodiscard]] std::optional<Deferred> find_oldest(std::uint64_t made_by,
+                                                    std::span<const OwnerId> excluded)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   class HandleUse;
   std::size_t complete(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
+  /// A stream could not be queried or awaited. Reports it, at most once for each stream.
+  /// Errors  `error`, unless this is host memory.
+  void tolerate(OwnerId owner, const DriverError& error) BERTH_EXCLUDES(heap_.mutex);
+  /// Whether an event has passed; false, too, if tolerate() accepts the failure of the query.
+  bool has_passed(OwnerId owner, const SharedEvent& event) BERTH_EXCLUDES(heap_.mutex);
+  /// Waits for an event. False if tolerate() accepts the failure of the wait.
+  bool wait_for(OwnerId owner, const SharedEvent& event)
+      BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// The driver rejects the handle of a stream: it was destroyed without notice.
   void quarantine(OwnerId owner, const Error& error) BERTH_EXCLUDES(heap_.mutex);
   /// Waits until the device is idle; false if that would break a capture, or fails.
@@ -241,7 +260,7 @@ class StreamOrder {
   SharedHeap& heap_;
   const Driver& driver_;
   const Events events_;
-  const bool graphs_hold_;
+  const bool is_host_memory_;
   std::condition_variable_any handle_use_ended_;  ///< of a stream that ends
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   GraphHolds holds_;  ///< guarded by heap_.mutex, except for hand_over()

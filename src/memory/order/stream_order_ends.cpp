@@ -6,6 +6,7 @@
 #include "berth/error.hpp"
 
 #include "memory/order/stream_order.hpp"
+#include "memory/source/mapping_notices.hpp"
 #include "stream/capture.hpp"
 #include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
@@ -36,6 +37,11 @@ void StreamOrder::retire_here(StreamRef stream) {
     const MutexLock lock(heap_.mutex);
     id = heap_.streams.find(stream);
     if (!id) return;
+  }
+  // This thread may hold the slow lock.
+  if (MappingNotices::is_inside()) {
+    quarantine(*id, InvalidArgument("it ends in on_map or on_unmap; accepted: elsewhere"));
+    return wait_for_handle_uses(*id);
   }
   bool is_unordered = false;
   SharedEvent last_work;
@@ -156,7 +162,7 @@ std::size_t StreamOrder::recover_quarantined() {
         if (uses_.has_marks(owner)) oldest = uses_.front(owner);
       }
       const bool has_completed = oldest.event != nullptr && (oldest.event == completed[index] ||
-                                                             oldest.event->ref().is_done());
+                                                             has_passed(owner, oldest.event));
       if (!has_completed) break;
       blocks += complete(owner, oldest);
     }

@@ -10,6 +10,7 @@
 
 #include "memory/gauge.hpp"
 #include "memory/order/stream_order.hpp"
+#include "memory/source/mapping_notices.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
 #include "stream/unchecked.hpp"
@@ -47,7 +48,7 @@ void StreamOrder::record_stream(void* data, StreamRef stream) {
     uses_.add(block, {user, {}});
     needs_seal_now = uses_.needs_seal(user) && !heap_.streams.entry(user).is_owned();
   }
-  if (!needs_seal_now) return;
+  if (!needs_seal_now || MappingNotices::is_inside()) return;  // a later call marks it
   const MutexLock slow(heap_.slow_mutex);
   mark_request_stream(stream, user);
 }
@@ -55,7 +56,7 @@ void StreamOrder::record_stream(void* data, StreamRef stream) {
 void StreamOrder::record_use(void* data, StreamRef stream) {
   require_one_stream(stream);
   std::optional<bool> is_captured;
-  if (graphs_hold_) {
+  if (is_host_memory_) {
     const CaptureState capture = capture_of(stream);
     if (hold_for(capture, data, stream, kRecordUse)) return;
     is_captured = capture.is_capturing;
@@ -75,6 +76,7 @@ void StreamOrder::record_use(void* data, StreamRef stream) {
     try {
       end.event = record(stream);
     } catch (const Exhausted&) {
+      MappingNotices::require_outside("record_use()");
       const MutexLock slow(heap_.slow_mutex);
       end.event = record_reclaiming(stream);
     }
@@ -222,42 +224,55 @@ std::size_t StreamOrder::reclaim() {
         oldest = uses_.front(stream);
         is_drained = heap_.streams.is_drained(stream);
       }
-      if (!is_drained && (oldest.event == nullptr || !oldest.event->ref().is_done())) break;
+      if (!is_drained && (oldest.event == nullptr || !has_passed(stream, oldest.event))) break;
       reclaimed += complete(stream, oldest);
     }
   }
   return reclaimed;
 }
 
-bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
-  OwnerId stream = kUnowned;
-  RecordedEvent oldest;
+std::optional<StreamOrder::Deferred> StreamOrder::find_oldest(std::uint64_t made_by,
+                                                              std::span<const OwnerId> excluded) {
+  std::vector<OwnerId> streams;
   {
-    const MutexLock slow(heap_.slow_mutex);
-    std::vector<OwnerId> streams;
-    {
-      const MutexLock lock(heap_.mutex);
-      if (!uses_.has_deferred()) return false;
-      streams = uses_.streams();
-    }
-    const RelaxedCapture relaxed(driver_);
-    for (const OwnerId candidate : streams) {
-      seal(Unsealed{{candidate}, 1});
-      const MutexLock lock(heap_.mutex);
-      if (!uses_.has_marks(candidate) || uses_.front_made(candidate) > made_by) continue;
-      oldest = uses_.front(candidate);
-      if (oldest.event == nullptr && !heap_.streams.is_drained(candidate)) continue;
-      stream = candidate;
-      ++heap_.counters.pending_free_waits;
-      break;
-    }
+    const MutexLock lock(heap_.mutex);
+    if (!uses_.has_deferred()) return std::nullopt;
+    streams = uses_.streams();
   }
-  if (stream == kUnowned) return false;
-  // Without a lock, because another thread may have to allocate before it submits the awaited work.
-  if (oldest.event != nullptr) sync_unchecked(oldest.event->ref());
-  const MutexLock slow(heap_.slow_mutex);
-  complete(stream, oldest);
-  return true;
+  const RelaxedCapture relaxed(driver_);
+  for (const OwnerId stream : streams) {
+    if (std::ranges::find(excluded, stream) != excluded.end()) continue;
+    seal(Unsealed{{stream}, 1});
+    const MutexLock lock(heap_.mutex);
+    if (!uses_.has_marks(stream) || uses_.front_made(stream) > made_by) continue;
+    RecordedEvent oldest = uses_.front(stream);
+    if (oldest.event == nullptr && !heap_.streams.is_drained(stream)) continue;
+    ++heap_.counters.pending_free_waits;
+    return Deferred{stream, std::move(oldest)};
+  }
+  return std::nullopt;
+}
+
+bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
+  std::vector<OwnerId> failed;
+  for (;;) {
+    std::optional<Deferred> oldest;
+    {
+      const MutexLock slow(heap_.slow_mutex);
+      oldest = find_oldest(made_by, failed);
+    }
+    if (!oldest) return false;
+    const SharedEvent& event = oldest->end.event;
+    // Without a lock, because another thread may have to allocate before it submits the awaited
+    // work.
+    if (event != nullptr && !wait_for(oldest->stream, event)) {
+      failed.push_back(oldest->stream);
+      continue;
+    }
+    const MutexLock slow(heap_.slow_mutex);
+    complete(oldest->stream, oldest->end);
+    return true;
+  }
 }
 
 }  // namespace berth

@@ -35,6 +35,7 @@ class StreamTable {
     SharedEvent last_work{};  ///< of a retired stream; null once it has passed
     bool unordered = false;   ///< ended in a capture: its last work is in a graph and may still run
     bool destroyed = false;   ///< by the program, without notice: its last work may still run
+    bool has_failed = false;  ///< a query or a wait failed, and that was reported
     /// Events recorded on it up to this one are known to have passed.
     std::uint64_t completed = 0;
     FreeMarks marks{};  ///< of a foreign stream
@@ -82,6 +83,8 @@ class StreamTable {
   void retire_unordered(OwnerId id) noexcept;
   /// The stream was destroyed without notice, and its handle may belong to another stream.
   void mark_destroyed(OwnerId id) noexcept;
+  /// A query or a wait failed. Whether that is the first one.
+  bool note_failure(OwnerId id) noexcept { return !std::exchange(require(id).has_failed, true); }
   /// The last work of a retired stream has passed, or all work of the device at the time the stream
   /// was destroyed.
   void mark_drained(OwnerId id) noexcept;

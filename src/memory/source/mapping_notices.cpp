@@ -21,12 +21,16 @@ struct InCallback {
 
 }  // namespace
 
+bool MappingNotices::is_inside() {
+  return is_in_callback;
+}
+
 void MappingNotices::require_outside(const char* function) {
   if (!is_in_callback) [[likely]]
     return;
   throw InvalidArgument(
-      format_text("{} is called by on_map or on_unmap; accepted there: frees, and functions that "
-                  "only read",
+      format_text("{} is called by on_map or on_unmap; accepted there: frees, owns(), find(), "
+                  "properties() and counters()",
                   function));
 }
 

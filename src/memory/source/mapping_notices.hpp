@@ -46,6 +46,8 @@ class MappingNotices {
     if (on_unmap_ != nullptr) call_or_report(*on_unmap_, range, "on_unmap");
   }
 
+  /// Whether the calling thread is in one of the callbacks.
+  [[nodiscard]] static bool is_inside();
   /// Errors  InvalidArgument: the calling thread is in one of the callbacks, whose caller may hold
   ///         the lock that `function` needs.
   static void require_outside(const char* function);
