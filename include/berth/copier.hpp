@@ -66,8 +66,8 @@ class BERTH_API Copier {
   ///           queues about a thousand pieces for a stream: a pageable copy of more than a GiB
   ///           waits until its last part fits, and any call waits if the queue is full.
   ///           docs/copies.md has a table of all cases. Copies between host memory wait for the
-  ///           stream and are complete when the call returns, as with cuMemcpyAsync; copy_on_host()
-  ///           does not wait.
+  ///           stream and are complete when the call returns, as with cuMemcpyAsync; copy()
+  ///           without a stream does not wait.
   /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph,
   ///           and the Transfer is empty. A block of a PinnedAllocator may be freed at any time: it
   ///           is reused when the graph and all executable graphs made from it have been destroyed

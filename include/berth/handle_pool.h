@@ -84,7 +84,7 @@ BERTH_API berth_status berth_handle_pool_retire_stream(berth_handle_pool* pool,
 typedef struct berth_handle_counters {
   size_t struct_size;
   uint64_t created;  ///< handles that create() has made so far
-  uint64_t binds;    ///< calls of bind() that succeeded
+  uint64_t binds;    ///< calls of bind() that succeeded, and set_workspace() with them
   uint64_t live;     ///< handles that exist
   uint64_t idle;     ///< existing handles that are not on lease
 } berth_handle_counters;

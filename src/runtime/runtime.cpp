@@ -4,6 +4,7 @@
 #include "berth/runtime.hpp"
 
 #include <cstddef>
+#include <exception>
 #include <limits>
 #include <vector>
 
@@ -106,7 +107,7 @@ struct Runtime::State {
         added.buffers = buffers.counters(device);
         try {
           added.memory = registry.device_memory(device);
-        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): not reported
+        } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): not reported
         }
       }
     }
