@@ -18,7 +18,7 @@ enum class HandleShortage : std::uint8_t {
 /// Counters over all devices.
 struct HandleCounters {
   std::uint64_t created;  ///< handles that create() has made so far
-  std::uint64_t binds;    ///< calls of bind() that succeeded
+  std::uint64_t binds;    ///< calls of bind() that succeeded, and set_workspace() with them
   std::size_t live;       ///< handles that exist
   std::size_t idle;       ///< existing handles that are not on lease
 };
