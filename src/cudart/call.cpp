@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "base/fork.hpp"
-#include "cudart/notices.hpp"
 #include "cudart/version.hpp"
 
 namespace berth::cudart {
@@ -23,9 +22,6 @@ cudaError_t initialize(const LoadedDriver& driver) {
   if (result == CUDA_ERROR_NO_DEVICE || result == CUDA_ERROR_SYSTEM_NOT_READY ||
       result == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
     return to_error(result);
-  static std::atomic<bool> printed = false;
-  const char* reason = driver.configuration_error == nullptr ? "" : driver.configuration_error();
-  if (*reason != '\0') notice_once(printed, "{}", reason);
   return cudaErrorInitializationError;
 }
 

@@ -88,8 +88,6 @@ LoadedDriver* load() {
   driver->get_proc_address = get_proc_address;
   driver->legacy = functions_of(*driver, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
   driver->per_thread = functions_of(*driver, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-  driver->configuration_error =
-      find<sim_abi::ConfigurationError>(*driver, "berthSimConfigurationError", version, 0);
   driver->kernel_by_name = find<sim_abi::KernelByName>(*driver, "berthSimKernelByName", version, 0);
   return driver;
 }

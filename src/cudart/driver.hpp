@@ -8,7 +8,6 @@
 
 #include <cstdint>
 
-#include "driver/sim_abi.hpp"
 #include "driver/sim_kernel_abi.hpp"
 
 // X(symbol, since)
@@ -176,8 +175,7 @@ struct LoadedDriver {
   decltype(::cuGetProcAddress)* get_proc_address = nullptr;
   Driver legacy;      ///< the null stream is the legacy default stream
   Driver per_thread;  ///< the null stream is the calling thread's default stream
-  /// Functions of the simulated driver only; null with other drivers.
-  sim_abi::ConfigurationError* configuration_error = nullptr;
+  /// Of the simulated driver only; null with other drivers.
   sim_abi::KernelByName* kernel_by_name = nullptr;
 };
 

@@ -28,7 +28,8 @@ extern "C" BERTH_API const char* berth_sim_check_configuration(const char* text)
 namespace berth::sim_abi {
 
 /// The reason why BERTH_SIM was rejected when cuInit last read it; empty if it was not. Valid until
-/// the next call in the same thread. Found by the name berthSimConfigurationError.
+/// the next call in the same thread. cuInit prints the reason on standard error until this function
+/// is first called. Found by the name berthSimConfigurationError.
 using ConfigurationError = const char*();
 
 /// The calling thread has read `value` in `word`, pinned or managed memory of 4 or 8 bytes. From

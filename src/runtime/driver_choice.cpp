@@ -28,6 +28,7 @@ std::string configuration_error(const DriverSource& simulator) {
 }
 
 OpenedDriver open_simulator(const DriverSource& source, const ReportSink& sink) {
+  static_cast<void>(configuration_error(source));  // so that cuInit does not print it
   auto driver = std::make_unique<Driver>(source, sink);
   const std::string problem = configuration_error(source);
   if (!driver->usable() && !problem.empty()) throw InvalidArgument(problem);

@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/env.hpp"
+#include "base/standard_error.hpp"
 #include "sim/memory/host_memory.hpp"
 
 namespace berth::sim {
@@ -18,6 +19,9 @@ namespace {
 State* current BERTH_GUARDED_BY(mutex) = nullptr;
 /// Never destroyed, because calls may come until the process has ended.
 State* from_environment BERTH_GUARDED_BY(mutex) = nullptr;
+
+/// By the program: it has called configuration_error().
+bool is_error_reported BERTH_GUARDED_BY(mutex) = false;
 
 std::string& configuration_error_text() BERTH_REQUIRES(mutex) {
   static auto* const text = new std::string;
@@ -148,7 +152,15 @@ void uninstall(State& state) {
 
 std::string configuration_error() {
   MutexLock lock(mutex);
+  is_error_reported = true;
   return configuration_error_text();
+}
+
+void print_configuration_error() {
+  static auto* const printed = new std::string;
+  if (is_error_reported || configuration_error_text() == *printed) return;
+  *printed = configuration_error_text();
+  write_to_stderr("simulated driver: " + *printed + "\n");
 }
 
 int simulated_driver_version() {

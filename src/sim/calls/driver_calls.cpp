@@ -20,7 +20,10 @@ CUresult berth_sim_cuInit(unsigned flags) {
   MutexLock lock(mutex);
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   State* state = installed_or_from_environment();
-  if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (state == nullptr) {
+    print_configuration_error();
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   ++state->calls[static_cast<std::size_t>(Function::k_cuInit)];
   if (state->initialized) return CUDA_SUCCESS;
   std::vector<int> visible = enumerate_devices(*state);

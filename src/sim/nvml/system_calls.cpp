@@ -37,7 +37,10 @@ nvml::Return berth_sim_nvmlInitWithFlags(unsigned flags) {
   if ((flags & ~(nvml::kInitNoGpus | nvml::kInitNoAttach)) != 0) return nvml::kInvalidArgument;
   MutexLock lock(mutex);
   State* state = installed_or_from_environment();
-  if (state == nullptr) return nvml::kDriverNotLoaded;
+  if (state == nullptr) {
+    print_configuration_error();
+    return nvml::kDriverNotLoaded;
+  }
   ++state->nvml_users;
   return nvml::kSuccess;
 }
