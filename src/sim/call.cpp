@@ -3,6 +3,27 @@
 
 namespace berth::sim {
 
+CUresult inject_fault(State& state, const CallSite& site) {
+  const std::uint64_t nth = state.calls[static_cast<std::size_t>(site.function)];
+  const auto fault = state.faults.at_call(site.function, nth, site.number);
+  if (!fault) return CUDA_SUCCESS;
+  if (state.log.on()) state.log.note("a planned fault strikes");
+  switch (fault->kind) {
+    case Fault::Kind::refused:
+      break;
+    case Fault::Kind::slow:
+      state.scheduler.spend(fault->amount);
+      break;
+    case Fault::Kind::less_memory:
+      for (Device& device : state.devices) device.memory->set_limit(fault->amount);
+      break;
+    case Fault::Kind::lost:
+      lose_device(state, fault->amount);
+      break;
+  }
+  return fault->code;
+}
+
 Call::Call(Function function, Needs needs) {
   mutex.lock();
   refusal_ = enter(function, needs);
@@ -28,7 +49,7 @@ CUresult Call::enter(Function function, Needs needs) {
   if (thread.in_host_function) return CUDA_ERROR_NOT_PERMITTED;
   if (state_ == nullptr || !state_->initialized) return CUDA_ERROR_NOT_INITIALIZED;
   state_->scheduler.at_call(function);
-  const CUresult fault = inject_fault(function);
+  const CUresult fault = inject_fault(*state_, site_);
   if (fault != CUDA_SUCCESS) return fault;
   if (needs == Needs::driver) return CUDA_SUCCESS;
 
@@ -37,27 +58,6 @@ CUresult Call::enter(Function function, Needs needs) {
   await_driver_lock(thread.stack.back());
   context_ = state_->contexts.find(thread.stack.back());
   return context_ == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : context_->sticky;
-}
-
-CUresult Call::inject_fault(Function function) {
-  const std::uint64_t nth = state_->calls[static_cast<std::size_t>(function)];
-  const auto fault = state_->faults.at_call(function, nth, site_.number);
-  if (!fault) return CUDA_SUCCESS;
-  if (state_->log.on()) state_->log.note("a planned fault strikes");
-  switch (fault->kind) {
-    case Fault::Kind::refused:
-      break;
-    case Fault::Kind::slow:
-      state_->scheduler.spend(fault->amount);
-      break;
-    case Fault::Kind::less_memory:
-      for (Device& device : state_->devices) device.memory->set_limit(fault->amount);
-      break;
-    case Fault::Kind::lost:
-      lose_device(*state_, fault->amount);
-      break;
-  }
-  return fault->code;
 }
 
 Stream* Call::find_stream(CUstream stream) {

@@ -20,6 +20,9 @@ enum class Needs {
   context,  ///< also requires a current, working context
 };
 
+/// Applies the fault plan to call `site`. Returns the result that the call must return at once.
+CUresult inject_fault(State& state, const CallSite& site) BERTH_REQUIRES(mutex);
+
 class BERTH_SCOPED_CAPABILITY Call {
  public:
   Call(Function function, Needs needs) BERTH_ACQUIRE(mutex);
@@ -66,9 +69,6 @@ class BERTH_SCOPED_CAPABILITY Call {
 
  private:
   CUresult enter(Function function, Needs needs) BERTH_REQUIRES(mutex);
-  /// Applies the fault plan. Returns the result that the call must return at once.
-  CUresult inject_fault(Function function) BERTH_REQUIRES(mutex);
-
   CUresult refusal_;
   State* state_ = nullptr;
   Context* context_ = nullptr;

@@ -299,6 +299,16 @@ void check_mig(const Config& config) {
                     places, kPlacesMax));
 }
 
+void check_faults(const Config& config) {
+  for (const FaultRule& rule : config.faults.rules())
+    if (rule.fault.kind == Fault::Kind::lost &&
+        rule.fault.amount >= static_cast<std::uint64_t>(config.places()))
+      throw InvalidArgument(
+          format_text("simulator: faults: lost:{} names no device; accepted: the slot of a device "
+                      "or instance, 0 to {}",
+                      rule.fault.amount, config.places() - 1));
+}
+
 }  // namespace
 
 bool Checks::wants(std::string_view kind) const {
@@ -351,6 +361,7 @@ Config Config::parse(std::string_view text) {
   check_memory(config);
   check_count(config, "numa", config.numa.size());
   check_mig(config);
+  check_faults(config);
   return config;
 }
 

@@ -69,8 +69,12 @@ Setup read_setup(Input& input) {
   const bool says_something = config && *config != sim::Config{};
   Setup setup{bounded(says_something ? *config : fallback).value_or(*bounded(fallback)), visible,
               (switches & kOnce) != 0, (switches & kLeaveAlive) != 0};
-  if (faults && !faults->text().empty() && faults->text().find(',') == std::string::npos)
-    setup.config.faults = *faults;
+  if (faults && !faults->text().empty() && faults->text().find(',') == std::string::npos) {
+    sim::Config with_faults = setup.config;
+    with_faults.faults = *faults;
+    // Refused if the plan loses a device that there is not.
+    setup.config = parse_config(with_faults.to_text()).value_or(setup.config);
+  }
   return setup;
 }
 

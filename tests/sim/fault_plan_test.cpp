@@ -128,9 +128,27 @@ TEST_CASE("one registration of host memory has a limit, several together have no
   CHECK(CU(cuMemHostRegister)(memory + (64 << 10), 60 << 10, 0) == CUDA_SUCCESS);
 }
 
+TEST_CASE("cuInit fails by a rule with its name alone") {
+  const sim::Simulator sim("memory=1GiB,faults=*=unknown;cuInit@2=system_not_ready");
+  CHECK(CU(cuInit)(0) == CUDA_SUCCESS);
+  CHECK(CU(cuInit)(0) == CUDA_ERROR_SYSTEM_NOT_READY);
+  CHECK(CU(cuInit)(0) == CUDA_SUCCESS);
+  int count = 0;
+  CHECK(CU(cuDeviceGetCount)(&count) == CUDA_ERROR_UNKNOWN);
+}
+
+TEST_CASE("a planned failure of the first cuInit leaves the driver uninitialized") {
+  const sim::Simulator sim("memory=1GiB,faults=cuInit@1=no_device");
+  int count = 0;
+  CHECK(CU(cuInit)(0) == CUDA_ERROR_NO_DEVICE);
+  CHECK(CU(cuDeviceGetCount)(&count) == CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(CU(cuInit)(0) == CUDA_SUCCESS);
+  CHECK(CU(cuDeviceGetCount)(&count) == CUDA_SUCCESS);
+}
+
 TEST_CASE("a plan survives being written and read") {
   const std::string text = "cuMemCreate@3=out_of_memory;cuEventRecord%0.1=unknown;*@5000=lost:1";
-  const sim::Config config = sim::Config::parse("faults=" + text);
+  const sim::Config config = sim::Config::parse("devices=2,faults=" + text);
   CHECK(config.faults.text() == text);
   CHECK(config.faults.rules().size() == 3);
   CHECK(sim::Config::parse(config.to_text()) == config);
@@ -154,6 +172,11 @@ TEST_CASE("a rule that is refused is named, with what is accepted") {
       {"cuMemCreate=", "\"cuMemCreate=\"", "out_of_memory"},
       {"cuMemCreate=slow:0", "slow:0", "10^12 ns"},
       {"cuMemCreate=lost:64", "lost:64", "0 to 63"},
+      {"cuMemCreate=lost:1", "lost:1", "0 to 0"},
+      {"cuDriverGetVersion=unknown", "cuDriverGetVersion", "have no faults"},
+      {"cuGetErrorName@2=unknown", "cuGetErrorName", "have no faults"},
+      {"cuGetErrorString=unknown", "cuGetErrorString", "have no faults"},
+      {"cuGetExportTable=unknown", "cuGetExportTable", "have no faults"},
       {"cuMemCreate=memory:big", "memory:big", "1GiB"},
       {"cuMemCreate=sudden:1", "sudden:1", "lost:DEVICE"},
       {"cuMemCreate@1=unknown;;", "\"\"", "FUNCTION@N=error"},

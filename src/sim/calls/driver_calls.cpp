@@ -25,7 +25,8 @@ CUresult berth_sim_cuInit(unsigned flags) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   ++state->calls[static_cast<std::size_t>(Function::k_cuInit)];
-  if (state->initialized) return CUDA_SUCCESS;
+  const CUresult fault = inject_fault(*state, {Function::k_cuInit, state->calls_made});
+  if (fault != CUDA_SUCCESS || state->initialized) return fault;
   std::vector<int> visible = enumerate_devices(*state);
   if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
   state->visible = std::move(visible);

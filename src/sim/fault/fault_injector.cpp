@@ -12,7 +12,7 @@ constexpr std::uint64_t kChances = 1'000'000;
 std::optional<Fault> FaultInjector::at_call(Function function, std::uint64_t nth,
                                             std::uint64_t nth_of_all) {
   for (const FaultRule& rule : plan_.rules()) {
-    if (rule.function && *rule.function != function) continue;
+    if (rule.function ? *rule.function != function : function == Function::k_cuInit) continue;
     const std::uint64_t number = rule.function ? nth : nth_of_all;
     if (number < rule.first || number > rule.last) continue;
     const auto bound = static_cast<std::uint64_t>(rule.percent / 100 * double{kChances});

@@ -2,7 +2,7 @@
 // Planned faults of calls: rules separated by ";", of which the first that applies is used.
 //
 //   rule      when=what
-//   when      FUNCTION          every call of it; * is any function
+//   when      FUNCTION          every call of it; * is any function but cuInit
 //             FUNCTION@N        its Nth call, from 1, refused ones included
 //             FUNCTION@N+       its Nth and every later one
 //             FUNCTION%P        each with a chance of P percent, by the configuration's seed
