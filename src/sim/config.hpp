@@ -132,8 +132,8 @@ struct Config {
   bool call_sites = false;
   /// Whether a wait of one host thread orders the other threads, too.
   HostThreads threads = HostThreads::together;
-  /// "off"; "on": events are logged for Simulator::event_log(); otherwise the name of a log file. 1
-  /// to 4096 characters without comma.
+  /// "off"; "on": events are logged for Simulator::event_log(), or to standard error in a program
+  /// without a Simulator; otherwise the name of a log file. 1 to 4096 characters without comma.
   std::string log = "off";
   /// Devices in MIG mode, "0:2" for two instances of device 0; 0 to 7 instances for each device.
   MigDevices mig = {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>  // program_invocation_short_name
 #include <exception>
 #include <utility>
 
@@ -10,6 +11,7 @@
 
 #include "base/check.hpp"
 #include "base/env.hpp"
+#include "base/format.hpp"
 #include "base/standard_error.hpp"
 #include "sim/memory/host_memory.hpp"
 
@@ -44,7 +46,8 @@ State::State(Config config_, bool alone)
     : config(std::move(config_)),
       id(next_id()),
       faults(config.faults, config.seed),
-      log(config.log, [this] { return scheduler.now_ns(); }),
+      log(
+          config.log, [this] { return scheduler.now_ns(); }, alone),
       stacks(config.call_sites),
       findings(alone, config, log),
       skipped_launches(alone, findings),
@@ -76,6 +79,8 @@ State::State(Config config_, bool alone)
       add(instance_facts(parent, instance, static_cast<int>(devices.size()), bytes), bytes);
     }
   }
+  if (alone && log.on())
+    log.note(format_text("process {}, seed {}", program_invocation_short_name, config.seed));
 }
 
 State::~State() {

@@ -218,8 +218,8 @@ void add_options(CommandOptions& command, SimOptions& options) {
                  "refuse, skip or host: launches of\nkernels fail, do nothing, or are "
                  "host\nfunctions; default: refuse",
                  {"refuse", "skip", "host"});
-  command.text("--log", options.log, "FILE", "Writes a line for each call and\npiece of work",
-               file);
+  command.text("--log", options.log, "FILE",
+               "Writes a line for each call and\npiece of work; on: to standard error", file);
   command.repeated("--set", options.settings, "KEY=VALUE",
                    "Any other setting of BERTH_SIM;\nmay be repeated");
   command.choice("--on-finding", options.on_finding, "WHAT",

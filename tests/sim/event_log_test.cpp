@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "berth/error.hpp"
@@ -73,6 +74,15 @@ TEST_CASE("a log goes to a file, line by line, and one that cannot be written is
       "the name of a file that can be",
       InvalidArgument);
   CHECK_THROWS_AS(sim::Simulator("log="), InvalidArgument);
+}
+
+TEST_CASE("a log is no folder and no pipe, which would wait for a reader") {
+  const std::string name = file_name();
+  REQUIRE(mkfifo(name.c_str(), 0600) == 0);
+  CHECK_THROWS_AS(sim::Simulator("log=" + name), InvalidArgument);
+  std::remove(name.c_str());
+  CHECK_THROWS_AS(sim::Simulator("log=/tmp"), InvalidArgument);
+  CHECK_NOTHROW(sim::Simulator("log=/dev/null"));
 }
 
 }  // namespace event_log_test

@@ -89,6 +89,8 @@ class Run(SimTest):
     def test_mistakes_are_one_line_and_nothing_is_run(self):
         witness = os.path.join(self.folder, "was-run")
         ignore = self.write("ignore.txt", "race: *\n")
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
         for options, words in (
             (("--devices", "65"), ("devices", "65", "1 to 64")),
             (("--devices", "1,2"), ("--devices", "comma")),
@@ -105,6 +107,9 @@ class Run(SimTest):
             (("--ignore", self.trace + "x"), ("--ignore", "read")),
             (("--ignore", self.trace, "--on-finding", "abort"), ("--ignore", "abort")),
             (("--log", self.folder), ("log",)),
+            (("--log", fifo), ("log", "fifo")),
+            (("--faults", "cuGetErrorName=unknown"), ("cuGetErrorName", "have no faults")),
+            (("--faults", "cuMemAlloc=lost:5"), ("lost:5", "0 to 0")),
             (("--json", self.folder), ("--json",)),
             (("--libraries", self.folder), ("--libraries", self.folder[:20])),
             (("--libraries",), ("--libraries",)),
@@ -183,6 +188,47 @@ class Run(SimTest):
         self.assertIn("error 2", outcome.err)
         with open(log, encoding="utf-8") as file:
             self.assertIn("cuMemAlloc", file.read())
+
+    def test_a_log_without_a_file_goes_to_standard_error(self):
+        for options, env in ((("--log", "on"), {}), ((), {"BERTH_SIM": "log=on"})):
+            outcome = self.cases("ordered", options=options, env=env)
+            self.assertIn("process sim_command_cases, seed 1\n", outcome.err)
+            self.assertIn("  call 3 cuMemAlloc\n", outcome.err)
+            self.assertIn("is done: fill of 1048576 B\n", outcome.err)
+
+    def test_every_process_and_seed_appends_to_the_log(self):
+        log = os.path.join(self.folder, "log.txt")
+        heading = "process sim_command_cases, seed"
+
+        def headings():
+            with open(log, encoding="utf-8") as file:
+                return [int(line.split(f"{heading} ")[1]) for line in file if heading in line]
+
+        self.cases("ordered", "exec", options=("--log", log))
+        self.assertEqual(headings(), [1, 1])
+        self.cases("ordered", options=("--log", log, "--seeds", "3"))
+        self.assertEqual(headings(), [1, 2, 3])  # those of an earlier command are gone
+
+    def test_a_malformed_BERTH_SIM_is_told_once_by_the_driver(self):
+        program = "import ctypes\n"
+        program += "cuda, nvml = (ctypes.CDLL(n) for n in ('libcuda.so.1', 'libnvidia-ml.so.1'))\n"
+        program += "print(cuda.cuInit(0), cuda.cuInit(0), nvml.nvmlInit_v2())"
+        env = {"BERTH_SIM": "devices=0", "LD_LIBRARY_PATH": FOLDER, "BERTH_DRIVER": None}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment(env),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual(done.stdout, "1 1 9\n")
+        line = 'simulated driver: BERTH_SIM: simulator: devices="0" is not accepted'
+        self.assertEqual(done.stderr, f"{line}; accepted: 1 to 64\n")
+
+    def test_cuInit_fails_by_plan(self):
+        outcome = self.cases("devices", options=("--faults", "cuInit=no_device"))
+        self.assertEqual(outcome.exit_code, 9, outcome.story)
+        self.assertIn("cuInit(0): error 100\n", outcome.err)
 
     def test_nothing_is_left_behind(self):
         scratch = os.path.join(self.folder, "scratch")

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/event_log.hpp"
 
+#include <filesystem>
+#include <system_error>
+
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
+#include "base/standard_error.hpp"
 #include "sim/work/stream.hpp"
 
 namespace berth::sim {
 namespace {
+
+/// Devices such as /dev/null count as files.
+bool is_file_or_new(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return !exists(status) || is_regular_file(status) || is_character_file(status);
+}
 
 struct Describe {
   std::string operator()(const WaitWork&) const { return "wait"; }
@@ -45,11 +56,12 @@ struct Describe {
 
 }  // namespace
 
-EventLog::EventLog(const std::string& setting, Now now)
-    : on_(setting != "off"), now_(std::move(now)) {
+EventLog::EventLog(const std::string& setting, Now now, bool alone)
+    : on_(setting != "off"), to_stderr_(alone && setting == "on"), now_(std::move(now)) {
   if (!on_ || setting == "on") return;
-  file_.open(setting, std::ios::trunc);
-  if (!file_)
+  // Opening a pipe would wait for its reader.
+  if (is_file_or_new(setting)) file_.open(setting, alone ? std::ios::app : std::ios::trunc);
+  if (!file_.is_open())
     throw InvalidArgument(
         format_text("simulator: log={} cannot be written; accepted: off, on, or "
                     "the name of a file that can be",
@@ -82,6 +94,8 @@ void EventLog::write(std::string_view what) {
   const std::string line = format_text("{:>12} ns  {}\n", now_(), what);
   if (file_.is_open())
     file_ << line << std::flush;  // the lines before a crash matter most
+  else if (to_stderr_)
+    write_to_stderr(line);
   else
     text_ += line;
 }

@@ -21,9 +21,11 @@ class EventLog {
  public:
   using Now = std::function<std::uint64_t()>;
 
-  /// `setting` as in Config::log; `now` returns the current time in nanoseconds.
-  /// Errors  InvalidArgument: the file cannot be written.
-  EventLog(const std::string& setting, Now now);
+  /// `setting` as in Config::log; `now` returns the current time in nanoseconds. A file is
+  /// truncated. `alone`: no test reads the log, so "on" is standard error, and a file is appended
+  /// to, since every process of a program writes there.
+  /// Errors  InvalidArgument: the file cannot be written, or is a folder or a pipe.
+  EventLog(const std::string& setting, Now now, bool alone = false);
 
   [[nodiscard]] bool on() const { return on_; }
   void call(const CallSite& call);
@@ -40,6 +42,7 @@ class EventLog {
   void write(std::string_view verb, const Stream& stream, const Operation& operation);
 
   bool on_;
+  bool to_stderr_;
   Now now_;
   std::ofstream file_;
   std::string text_;
