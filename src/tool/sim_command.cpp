@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <stdexcept>
+#include <system_error>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -16,6 +16,7 @@
 #include "tool/json_text.hpp"
 #include "tool/output.hpp"
 #include "tool/printable.hpp"
+#include "tool/report_file.hpp"
 #include "tool/sim_libraries.hpp"
 #include "tool/sim_report.hpp"
 #include "tool/sim_settings.hpp"
@@ -50,9 +51,13 @@ struct SimOptions {
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "berth-sim-XXXXXX").string();
+    const char* const chosen = std::getenv("TMPDIR");
+    const std::string parent = chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
+    std::string name = (fs::path(parent) / "berth-sim-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error(fmt::format("{}: no folder can be made there", printable(name)));
+      throw UsageError(fmt::format("TMPDIR: no folder can be made in {}: {}",
+                                   quoted_argument(parent),
+                                   std::generic_category().message(errno)));
     path_ = name;
   }
   ~ScratchFolder() {
@@ -122,7 +127,10 @@ class SimCommand {
  public:
   /// Errors  UsageError: invalid options. No program has been run then.
   explicit SimCommand(const SimOptions& options)
-      : options_(options), libraries_(options.libraries), settings_(settings_of(options)) {
+      : options_(options),
+        libraries_(options.libraries),
+        settings_(settings_of(options)),
+        json_file_(options.json, "--json") {
     if (options.seed && options.seeds != 0)
       throw UsageError("--seed and --seeds exclude each other: one seed, or the seeds from 1 on");
     if (!options.ignore.empty() && options.on_finding == "abort")
@@ -134,10 +142,6 @@ class SimCommand {
     report_.configuration = settings_.text();
     report_.again_before = command_again(options);
     report_.again_after = "-- " + shell_words(options.program);
-    if (options.json.empty()) return;
-    json_file_.open(options.json);
-    if (!json_file_)
-      throw UsageError(fmt::format("--json: {} cannot be written", quoted_argument(options.json)));
   }
 
   ExitCode run() {
@@ -153,9 +157,7 @@ class SimCommand {
       report_.ignored_by.push_back(ignored_by);
     }
     print_on_stderr(report_.text());
-    if (json_file_.is_open()) json_file_ << json_text(report_.json()) << std::flush;
-    if (json_file_.fail())
-      throw std::runtime_error(fmt::format("{}: cannot be written", printable(options_.json)));
+    if (json_file_.is_open()) json_file_.write(json_text(report_.json()));
     return static_cast<ExitCode>(report_.exit_code());
   }
 
@@ -199,7 +201,7 @@ class SimCommand {
   SimSettings settings_;
   ScratchFolder scratch_;
   SimReport report_;
-  std::ofstream json_file_;
+  ReportFile json_file_;
 };
 
 void add_options(CommandOptions& command, SimOptions& options) {

@@ -2,7 +2,9 @@
 #include "tool/suppressions.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -28,6 +30,12 @@ Suppression parse(std::string_view line, const std::string& place) {
 std::vector<Suppression> read_suppressions(const std::string& file) {
   std::vector<Suppression> all;
   if (file.empty()) return all;
+  // Opening a pipe waits for its writer, and a device such as /dev/zero never ends.
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (exists(status) && !is_regular_file(status))
+    throw UsageError(fmt::format("--ignore: {} is a folder, a pipe or a device; accepted: a file",
+                                 quoted_argument(file)));
   std::ifstream input(file);
   if (!input) throw UsageError(fmt::format("--ignore: {} cannot be read", quoted_argument(file)));
   std::string line;

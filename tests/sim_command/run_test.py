@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`berth sim`: how a program is run, and how that ends."""
 
+import json
 import os
 import signal
 import subprocess
@@ -110,7 +111,11 @@ class Run(SimTest):
             (("--log", fifo), ("log", "fifo")),
             (("--faults", "cuGetErrorName=unknown"), ("cuGetErrorName", "have no faults")),
             (("--faults", "cuMemAlloc=lost:5"), ("lost:5", "0 to 0")),
-            (("--json", self.folder), ("--json",)),
+            (("--json", self.folder), ("--json", "directory")),
+            (("--json", fifo), ("--json", "fifo")),
+            (("--ignore", self.folder), ("--ignore", "folder")),
+            (("--ignore", fifo), ("--ignore", "pipe")),
+            (("--ignore", "/dev/zero"), ("--ignore", "/dev/zero", "device")),
             (("--libraries", self.folder), ("--libraries", self.folder[:20])),
             (("--libraries",), ("--libraries",)),
         ):
@@ -229,6 +234,26 @@ class Run(SimTest):
         outcome = self.cases("devices", options=("--faults", "cuInit=no_device"))
         self.assertEqual(outcome.exit_code, 9, outcome.story)
         self.assertIn("cuInit(0): error 100\n", outcome.err)
+
+    def test_a_report_is_replaced_by_one_of_a_program_that_ran(self):
+        report = self.write("kept.json", "of an earlier run")
+        new = os.path.join(self.folder, "new.json")
+        for file in (report, new):
+            self.assert_error(berth("sim", "--json", file, "--", "/none/program"), 127)
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "of an earlier run")
+        self.assertFalse(os.path.exists(new))
+        self.assertEqual(berth("sim", "--json", report, "--", "true").exit_code, 0)
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["findings"], [])
+
+    def test_a_report_goes_to_a_pipe_that_is_read(self):
+        outcome = berth("sim", "--json", "/dev/stdout", "--", "true")
+        self.assertEqual(outcome.json()["findings"], [])
+
+    def test_a_folder_for_temporary_files_that_is_not_there_is_named(self):
+        outcome = berth("sim", "--", "true", env={"TMPDIR": "/none/folder"})
+        self.assert_error(outcome, 2, "TMPDIR", "'/none/folder'")
 
     def test_nothing_is_left_behind(self):
         scratch = os.path.join(self.folder, "scratch")
