@@ -165,6 +165,36 @@ TEST_CASE_FIXTURE(ManualFixture, "freeing waits for the work of the context") {
   CHECK(sim.peek(kept, 16) == bytes_of(16, 9));
 }
 
+TEST_CASE_FIXTURE(ManualFixture, "a free that waits for the work under it is no finding") {
+  const CUstream stream = make_stream();
+  const CUdeviceptr device = make_memory(4096);
+  unsigned char* const pinned = make_pinned(4096);
+  alignas(4096) static unsigned char registered[4096];
+  OK(CU(cuMemHostRegister)(registered, sizeof registered, 0));
+  for (const CUdeviceptr memory : {device, address_of(pinned), address_of(&registered[0])})
+    OK(CU(cuMemsetD8Async)(memory, 1, 64, stream));
+  OK(CU(cuMemHostUnregister)(registered));
+  OK(CU(cuMemsetD8Async)(device, 1, 64, stream));
+  OK(CU(cuMemsetD8Async)(address_of(pinned), 1, 64, stream));
+  OK(CU(cuMemFreeHost)(pinned));
+  OK(CU(cuMemsetD8Async)(device, 1, 64, stream));
+  OK(CU(cuMemFree)(device));
+  CHECK(sim.pending_operations(stream) == 0);
+  CHECK_FALSE(found_race(sim));
+}
+
+TEST_CASE_FIXTURE(ManualFixture, "a free does not wait for work of another context") {
+  const CUcontext own = context;
+  const CUdeviceptr memory = make_memory(4096);
+  const CUcontext other = retain(1);
+  OK(CU(cuCtxSetCurrent)(other));
+  OK(CU(cuCtxEnablePeerAccess)(own, 0));
+  OK(CU(cuMemsetD8Async)(memory, 1, 64, make_stream()));
+  OK(CU(cuCtxSetCurrent)(own));
+  OK(CU(cuMemFree)(memory));
+  CHECK(found_race(sim));
+}
+
 TEST_CASE_FIXTURE(EagerFixture, "host code that touches device memory faults") {
   const CUdeviceptr pointer = make_memory(4096);
   int local = 0;
