@@ -69,15 +69,17 @@ std::unique_ptr<Runtime> make_runtime_of_topology(const DevicesOptions& options)
   std::unique_ptr<DeviceBackend> backend =
       open_pjrt_topology({type, plugin->path}, options.topology.substr(colon + 1));
   of_runtime.pjrt.erase(plugin);
-  auto runtime = make_runtime(options, std::move(of_runtime));
+  auto runtime = open_runtime(options, std::move(of_runtime));
   runtime->register_backend(type, std::move(backend));
   return runtime;
 }
 
 ExitCode list_devices(const DevicesOptions& options) {
   const auto runtime =
-      options.topology.empty() ? make_runtime(options) : make_runtime_of_topology(options);
+      options.topology.empty() ? open_runtime(options) : make_runtime_of_topology(options);
   const DeviceRegistry& devices = runtime->devices();
+  // Devices that are all hidden are listed, with the reason.
+  if (!options.driver.empty() && devices.physical_devices().empty()) require_driver(*runtime);
   if (options.json) {
     print(json_text({{"driver", driver_json(runtime->driver())},
                      {"toolkit_version", toolkit_version()},
@@ -201,7 +203,7 @@ void add_devices_command(CommandLine& berth) {
       "out. A device that MIG has split is followed by its instances, whose number is\n"
       "device/GPU instance/compute instance. Several visible devices are followed by\n"
       "who reaches whose memory. If no driver is found, the list is empty, and the\n"
-      "driver line says why; a --driver that cannot be used is an error.\n"
+      "driver line says why; a --driver that cannot be opened is an error.\n"
       "Devices of PJRT plug-ins (BERTH_CONF=pjrt=TYPE:PATH) follow.\n\n"
       "Examples:\n"
       "  berth devices\n"

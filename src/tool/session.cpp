@@ -2,6 +2,7 @@
 #include "tool/session.hpp"
 
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -45,14 +46,21 @@ std::string describe_driver(const Runtime& runtime, const CommonOptions& options
   return fmt::format("driver: sim (simulated; {})", reason_against_cuda());
 }
 
-void require_driver(const Runtime& runtime) {
-  const DriverInfo driver = runtime.driver();
-  if (driver.usable) return;
-  throw NoDeviceError(fmt::format("driver {} cannot be used: {}; --driver sim needs none",
-                                  driver.name, driver.problem));
+/// What may help if `driver` cannot be used.
+const char* advice(const Runtime& runtime, const DriverInfo& driver) {
+  if (!runtime.devices().physical_devices().empty())
+    return "; berth devices --explain says why no device is visible";
+  return driver.name == "sim" ? "" : "; --driver sim needs none";
 }
 
 }  // namespace
+
+void require_driver(const Runtime& runtime) {
+  const DriverInfo driver = runtime.driver();
+  if (driver.usable) return;
+  throw NoDeviceError(fmt::format("driver {} cannot be used: {}{}", driver.name, driver.problem,
+                                  advice(runtime, driver)));
+}
 
 void add_common_options(CommandOptions& command, CommonOptions& options) {
   command.text("--driver", options.driver, "NAME",
@@ -86,13 +94,17 @@ RuntimeOptions options_from_environment() {
 }
 
 std::unique_ptr<Runtime> make_runtime(const CommonOptions& options, RuntimeOptions runtime) {
+  auto made = open_runtime(options, std::move(runtime));
+  if (!options.driver.empty()) require_driver(*made);
+  return made;
+}
+
+std::unique_ptr<Runtime> open_runtime(const CommonOptions& options, RuntimeOptions runtime) {
   if (!options.driver.empty()) runtime.driver = options.driver;
   if (runtime.driver.empty() && driver_from_environment().empty()) runtime.driver = "auto";
   runtime.report = report_to_stderr();
   try {
-    auto made = std::make_unique<Runtime>(std::move(runtime));
-    if (!options.driver.empty()) require_driver(*made);
-    return made;
+    return std::make_unique<Runtime>(std::move(runtime));
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }

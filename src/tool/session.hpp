@@ -37,6 +37,13 @@ RuntimeOptions options_from_environment();
 std::unique_ptr<Runtime> make_runtime(const CommonOptions& options,
                                       RuntimeOptions runtime = options_from_environment());
 
+/// The same, also if the driver cannot be used.
+std::unique_ptr<Runtime> open_runtime(const CommonOptions& options,
+                                      RuntimeOptions runtime = options_from_environment());
+
+/// Errors  NoDeviceError: the driver of `runtime` cannot be used.
+void require_driver(const Runtime& runtime);
+
 /// The driver of `runtime`, with the reason if it may be unexpected: lines of at most 80 columns.
 std::string driver_text(const Runtime& runtime, const CommonOptions& options);
 

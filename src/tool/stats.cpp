@@ -28,7 +28,9 @@ ExitCode print_statistics(const Runtime& runtime, const StatsOptions& options) {
     print(to_json(statistics) + "\n");
   else
     print(to_text(statistics));
-  return ExitCode::ok;
+  if (runtime.driver().usable) return ExitCode::ok;
+  print_error(fmt::format("driver {} cannot be used", runtime.driver().name));
+  return ExitCode::no_device;
 }
 
 /// The statistics while the trace's blocks are live: at its peak, or at its end.

@@ -108,6 +108,19 @@ class Devices(CommandTest):
         self.assertEqual([device["visible"] for device in devices], [True, False, True])
         self.assertRegex(berth("devices", env=env).out, r"(?m)^hidden +1 ")
 
+    def test_hidden_devices_are_explained_however_the_driver_is_chosen(self):
+        for env, why in (
+            ({"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES is empty"),
+            ({"BERTH_SIM": "mig=0:0"}, "it is in MIG mode without instances"),
+        ):
+            chosen = berth("devices", "--explain", env=env)
+            named = berth("devices", "--explain", "--driver", "sim", env=env)
+            self.assertIn(f"Hidden: {why}", self.assert_success(named).out)
+            self.assertEqual(named.out, chosen.out)
+            refused = berth("replay", self.trace, "--driver", "sim", env=env)
+            self.assert_error(refused, 3, "berth devices --explain says why")
+            self.assertNotIn("--driver sim needs none", refused.err)
+
     def test_a_split_device_is_followed_by_its_instances(self):
         env = {"BERTH_SIM": "devices=2,memory=8GiB,mig=1:2", "CUDA_VISIBLE_DEVICES": "1"}
         whole, split = self.assert_success(berth("devices", "--json", env=env)).json()["devices"]

@@ -34,6 +34,11 @@ class Stats(CommandTest):
     def test_or_at_its_end(self):
         self.assertEqual(self.live_bytes("--trace", self.trace, "--at", "end"), 4 * MIB)
 
+    def test_an_unusable_driver_has_one_status_however_it_is_chosen(self):
+        missing = os.path.join(self.folder, "libmissing.so")
+        self.assertEqual(berth("stats", "--driver", missing).exit_code, 3)
+        self.assertEqual(berth("stats", env={"BERTH_DRIVER": missing}).exit_code, 3)
+
     def test_bad_values(self):
         self.assert_error(berth("stats", "--at", "noon"), 2, "--at", "peak", "end")
         missing = os.path.join(self.folder, "missing.csv")
