@@ -55,6 +55,19 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+// The reasons why CLI11 is to reject a value; empty if it is not.
+std::string reject_empty(const std::string& text) {
+  return text.empty() ? "accepted: a value that is not empty" : "";
+}
+
+/// CLI11 reads 010 and 0x8 as eight, and -1 as a large number.
+std::string reject_undecimal(const std::string& text) {
+  const bool is_decimal = !text.empty() &&
+                          std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }) &&
+                          (text.size() == 1 || text.front() != '0');
+  return is_decimal ? "" : quoted_argument(text) + " is no decimal number; accepted: such as 4";
+}
+
 /// CLI11's own message, with the accepted values if CLI11 names only the rejected one.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const auto parsed = app.get_subcommands();
@@ -81,7 +94,7 @@ void CommandOptions::flag(const char* name, bool& value, const char* help) {
 
 void CommandOptions::text(const char* name, std::string& value, const char* type,
                           const std::string& help, const ValueDescription& offered) {
-  values_[command_.add_option(name, value, help)->type_name(type)] = offered;
+  values_[command_.add_option(name, value, help)->check(reject_empty)->type_name(type)] = offered;
 }
 
 void CommandOptions::choice(const char* name, std::string& value, const char* type,
@@ -92,12 +105,33 @@ void CommandOptions::choice(const char* name, std::string& value, const char* ty
 }
 
 void CommandOptions::count(const char* name, int& value, int max, const std::string& help) {
-  command_.add_option(name, value, help)->check(CLI::Range(1, max).description(""))->type_name("N");
+  command_.add_option(name, value, help)
+      ->check(reject_undecimal)
+      ->check(CLI::Range(1, max).description(""))
+      ->type_name("N");
 }
 
 void CommandOptions::list(const char* name, std::vector<std::string>& values, const char* type,
                           const std::string& help) {
-  command_.add_option(name, values, help)->delimiter(',')->type_name(type);
+  // CLI11's own delimiter drops empty entries.
+  const auto split = [&values, name](const CLI::results_t& words) {
+    values.clear();
+    for (const std::string& word : words) {
+      for (std::size_t at = 0; at <= word.size();) {
+        const std::size_t end = std::min(word.find(',', at), word.size());
+        if (end == at)
+          throw CLI::ValidationError(name,
+                                     fmt::format("an entry of {} is empty", quoted_argument(word)));
+        values.push_back(word.substr(at, end - at));
+        at = end + 1;
+      }
+    }
+    return true;
+  };
+  command_.add_option(name, split, help)
+      ->type_size(1)
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->type_name(type);
 }
 
 void CommandOptions::files(const char* name, std::vector<std::string>& values,
@@ -115,12 +149,7 @@ void CommandOptions::argument(const char* name, std::string& value, const std::s
 
 void CommandOptions::number(const char* name, std::optional<std::uint64_t>& value,
                             const std::string& help) {
-  // CLI11 accepts -1 as a large number.
-  const auto reject = [](const std::string& text) {
-    const bool is_number = text.find_first_not_of("0123456789") == std::string::npos;
-    return is_number ? std::string() : "accepted: a whole number from 0 on";
-  };
-  command_.add_option(name, value, help)->check(reject)->type_name("N");
+  command_.add_option(name, value, help)->check(reject_undecimal)->type_name("N");
 }
 
 void CommandOptions::repeated(const char* name, std::vector<std::string>& values, const char* type,

@@ -69,18 +69,20 @@ std::string describe_failure(const std::exception& error) {
   return no_memory ? "the host has no memory left for this" : error.what();
 }
 
-/// Replays all traces, even if some fail. Passes the results to `on_result` and the failures to
-/// `on_failure`, and returns the exit code. Errors of a file name the file; errors of a replay do
-/// not.
-template <class OnResult, class OnFailure>
+/// Replays all traces, even if some fail. Passes the plans of each trace to `on_plans`, the results
+/// to `on_result` and the failures to `on_failure`, and returns the exit code. Errors of a file
+/// name the file; errors of a replay do not.
+template <class OnPlans, class OnResult, class OnFailure>
 ExitCode replay_all(const ReplayCommandOptions& options, const ReplaySetup& setup,
-                    const OnResult& on_result, const OnFailure& on_failure) {
+                    const OnPlans& on_plans, const OnResult& on_result,
+                    const OnFailure& on_failure) {
   ExitCode exit_code = ExitCode::ok;
   for (const std::string& path : options.traces) {
     bool is_read = false;
     try {
       const std::vector<ReplayPlan> plans = plan_replay(read_trace(path, setup.trace));
       is_read = true;
+      on_plans(plans);
       for (const ReplayPlan& plan : plans) on_result(replay_plan(plan, options, setup));
     } catch (const OutputClosed&) {
       throw;
@@ -98,7 +100,8 @@ ExitCode replay_all(const ReplayCommandOptions& options, const ReplaySetup& setu
 ExitCode replay_to_json(const ReplayCommandOptions& options, const ReplaySetup& setup) {
   auto list = nlohmann::ordered_json::array();
   const ExitCode exit_code = replay_all(
-      options, setup, [&](const ReplayResult& result) { list.push_back(to_json(result)); },
+      options, setup, [](const std::vector<ReplayPlan>&) {},
+      [&](const ReplayResult& result) { list.push_back(to_json(result)); },
       [&](const std::string& path, const std::string& message) {
         list.push_back({{"trace", path}, {"error", message}});
       });
@@ -106,17 +109,33 @@ ExitCode replay_to_json(const ReplayCommandOptions& options, const ReplaySetup& 
   return exit_code;
 }
 
+std::size_t widest_name(const std::vector<ReplayPlan>& plans) {
+  std::size_t width = 0;
+  for (const ReplayPlan& plan : plans)
+    width = std::max(width, row_name(plan.trace, plan.device).size());
+  return width;
+}
+
 ExitCode replay_to_text(const ReplayCommandOptions& options, const ReplaySetup& setup) {
   std::size_t name_width = std::string_view("trace").size();
   for (const std::string& path : options.traces)
     name_width = std::max(name_width, short_trace_name(path).size());
-  const ReplayTable table(name_width);
+  ReplayTable table(name_width);
+  bool has_header = false;
 
   std::vector<ReplayResult> results;
   const ExitCode exit_code = replay_all(
       options, setup,
+      // Traces are read one by one; one with longer names, as of several devices, gets a new table.
+      [&](const std::vector<ReplayPlan>& plans) {
+        const std::size_t width = widest_name(plans);
+        if (width <= table.name_width()) return;
+        table = ReplayTable(width);
+        has_header = false;
+      },
       [&](ReplayResult result) {
-        if (results.empty()) print(fmt::format("\n{}", table.header()));
+        if (!has_header) print(fmt::format("\n{}", table.header()));
+        has_header = true;
         print(table.row(result));
         results.push_back(std::move(result));
       },

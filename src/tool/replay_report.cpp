@@ -27,17 +27,14 @@ std::string percent(double fraction) {
   return fmt::format("{:.1f}%", fraction * 100);
 }
 
-/// A trace of several devices has several rows.
-std::string row_name(const ReplayResult& result) {
-  std::string name = short_trace_name(result.trace);
-  if (result.trace_device != 0) name += fmt::format("@{}", result.trace_device);
-  return name;
+std::string name_of(const ReplayResult& result) {
+  return row_name(result.trace, result.trace_device);
 }
 
 std::string summarize_waste(const std::vector<ReplayResult>& results) {
   std::vector<std::pair<double, std::string>> wastes;
   for (const ReplayResult& result : results)
-    if (const auto waste = result.waste()) wastes.emplace_back(*waste, row_name(result));
+    if (const auto waste = result.waste()) wastes.emplace_back(*waste, name_of(result));
   if (wastes.empty()) return "";
   std::ranges::sort(wastes);
   const std::size_t middle = wastes.size() / 2;
@@ -70,8 +67,16 @@ std::string short_trace_name(const std::string& path) {
   return name;
 }
 
+// A trace of several devices has several rows.
+std::string row_name(const std::string& trace, std::int32_t device) {
+  std::string name = short_trace_name(trace);
+  if (device != 0) name += fmt::format("@{}", device);
+  return name;
+}
+
 ReplayTable::ReplayTable(std::size_t name_width)
-    : table_({{"trace", name_width},
+    : name_width_(name_width),
+      table_({{"trace", name_width},
               {"live", 8, true},
               {"reserved", 8, true},
               {"waste", 6, true},
@@ -87,7 +92,7 @@ std::string ReplayTable::row(const ReplayResult& result) const {
   const auto waste = result.waste();
   const auto& steady = result.driver_calls_steady;
   return table_.row(
-      {row_name(result), format_bytes(result.bytes_live_peak),
+      {name_of(result), format_bytes(result.bytes_live_peak),
        format_bytes(result.bytes_reserved_peak), waste ? percent(*waste) : "-",
        fmt::to_string(total_calls(result.driver_calls)),
        steady ? fmt::to_string(total_calls(*steady)) : "-",
@@ -96,8 +101,9 @@ std::string ReplayTable::row(const ReplayResult& result) const {
 
 std::string describe_refusals(const ReplayResult& result) {
   if (result.out_of_memory == 0) return "";
-  return fmt::format("out of memory: {} requests of {} in {} passes\n", result.out_of_memory,
-                     row_name(result), result.passes);
+  return fmt::format("out of memory: {} {} of {} in {} {}\n", result.out_of_memory,
+                     result.out_of_memory == 1 ? "request" : "requests", name_of(result),
+                     result.passes, result.passes == 1 ? "pass" : "passes");
 }
 
 std::string summarize(const std::vector<ReplayResult>& results) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,16 +16,21 @@ namespace berth::tool {
 
 /// The name of the trace in a row: the file's name without folder and format.
 std::string short_trace_name(const std::string& path);
+/// The name in the row of one device of a trace.
+std::string row_name(const std::string& trace, std::int32_t device);
 
 class ReplayTable {
  public:
   /// `name_width` columns for the names of traces.
   explicit ReplayTable(std::size_t name_width);
 
+  [[nodiscard]] std::size_t name_width() const { return name_width_; }
+
   [[nodiscard]] std::string header() const;
   [[nodiscard]] std::string row(const ReplayResult& result) const;
 
  private:
+  std::size_t name_width_;
   Table table_;
 };
 

@@ -64,6 +64,8 @@ class Copy(CommandTest):
     def test_what_is_not_accepted_is_named(self):
         for arguments, words in (
             (("--sizes", "1MiB,many"), ("--sizes", "many")),
+            (("--sizes", "1KiB,"), ("--sizes", "an entry of '1KiB,' is empty")),
+            (("--kinds", ",pinned"), ("--kinds", "an entry of ',pinned' is empty")),
             (("--sizes", "0"), ("--sizes", "1 B or more")),
             (("--directions", "up"), ("--directions", "up", "in, out, within, peer")),
             (("--kinds", "managed"), ("--kinds", "managed", "pageable, pinned")),

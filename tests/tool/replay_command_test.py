@@ -70,12 +70,23 @@ class Replay(CommandTest):
         self.assertLessEqual(result["bytes_reserved_peak"], 4 * MIB)
         out = self.assert_success(berth("replay", self.trace, "--limit", "4MiB")).out
         self.assertIn("out of memory: 4 requests of small in 4 passes", out)
+        out = berth("replay", self.trace, "--limit", "4MiB", "--passes", "1").out
+        self.assertIn("out of memory: 1 request of small in 1 pass\n", out)
 
     def test_every_recorded_device_is_a_result(self):
         trace = self.write("two.csv", HEADER + "alloc,1,1000,0,1,0\nalloc,2,3000,0,0,1\n")
         results = self.replay(trace)
         self.assertEqual([result["trace_device"] for result in results], [0, 1])
         self.assertEqual([result["bytes_live_peak"] for result in results], [3000, 1000])
+
+    def test_columns_stand_below_one_another_whatever_devices_a_trace_has(self):
+        events = "alloc,1,1000,0,0,0\nalloc,2,3000,0,12,1\n"
+        traces = (self.trace, self.write("small2.csv", HEADER + events), self.trace)
+        out = self.assert_success(berth("replay", *traces)).out
+        tables = [text.splitlines() for text in out.split("\n\n") if text.startswith("trace ")]
+        self.assertEqual([len(rows) for rows in tables], [2, 4], out)
+        for rows in tables:  # the last column is flush right
+            self.assertEqual({len(row) for row in rows}, {len(rows[0])}, out)
 
     def test_the_device_is_the_one_asked_for(self):
         env = {"BERTH_SIM": "devices=2"}
@@ -137,6 +148,8 @@ class Replay(CommandTest):
         for option, value, *words in (
             ("--passes", "0", "1", "1000"),
             ("--passes", "two", "two"),
+            ("--passes", "010", "010", "decimal"),
+            ("--passes", "0x3", "0x3", "decimal"),
             ("--limit", "much", "much"),
             ("--limit", "-1", "-1"),
             ("--device", "gpu:0", "gpu:0"),
@@ -145,6 +158,10 @@ class Replay(CommandTest):
             with self.subTest(option=option, value=value):
                 outcome = berth("replay", self.trace, f"{option}={value}")
                 self.assert_error(outcome, 2, option, *words)
+
+    def test_an_empty_value_is_a_usage_error(self):
+        for option in ("--driver", "--limit", "--host-memory", "--device"):
+            self.assert_error(berth("replay", self.trace, option, ""), 2, option, "not empty")
 
     def test_a_device_that_does_not_exist(self):
         self.assert_error(berth("replay", self.trace, "--device", "cuda:7"), 3, "cuda:7")
