@@ -21,6 +21,7 @@ runs a program:
 """
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -68,16 +69,50 @@ class Findings:
         return [record for record in records if record["record"] == "finding"]
 
 
+@functools.lru_cache(maxsize=None)
+def source_of(module, offset):
+    """Function, file and line, from the debug information; None for what is not known."""
+    command = ["addr2line", "-f", "-C", "-e", module, hex(offset)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None, None, 0
+    function, _, rest = done.stdout.partition("\n")
+    known = re.match(r"(.+):([1-9]\d*)", rest)
+    file, line = (known[1], int(known[2])) if known else (None, 0)
+    return None if function in ("", "??") else function, file, line
+
+
+def with_source(frame):
+    """The frame of native code, with its line, as `berth sim` prints it."""
+    if "module" not in frame:
+        return frame
+    function, file, line = source_of(frame["module"], frame["offset"])
+    known = {"function": function or frame["function"]}
+    return frame | known | ({"file": os.path.normpath(file), "line": line} if file else {})
+
+
+def is_of_start(frame):
+    """Whether the frame is of the start of a program, which says nothing."""
+    name = os.path.basename(frame.get("module", ""))
+    return name.startswith(("libc.so", "ld-linux")) or frame["function"] == "_start"
+
+
 def place(frame):
     if "file" in frame:
-        return f"{frame['file']}:{frame['line']} in {frame['function']}"
+        file = os.path.relpath(frame["file"])
+        file = frame["file"] if file.startswith("..") else file
+        function = f" in {frame['function']}" if frame["function"] else ""
+        return f"{file}:{frame['line']}{function}"
     name = f" ({frame['function']})" if frame["function"] else ""
     return f"{os.path.basename(frame['module'])}+{frame['offset']:#x}{name}"
 
 
 def places(use):
     """Of Python's frames alone, where there are some."""
-    frames = [frame for frame in use["frames"] if "file" in frame] or use["frames"]
+    frames = [frame for frame in use["frames"] if "module" not in frame]
+    native = [with_source(frame) for frame in use["frames"]] if not frames else []
+    frames += [frame for frame in native if not is_of_start(frame)]
     return [place(frame) for frame in frames[:4]]
 
 

@@ -87,6 +87,43 @@ def test_finding(simulated):
     assert [found["seeds"] for found in run.findings] == [[1, 2]]
 """
 
+NATIVE = """\
+#include <stddef.h>
+int cuInit(unsigned);
+int cuDevicePrimaryCtxRetain(void**, int);
+int cuCtxSetCurrent(void*);
+int cuMemAlloc_v2(unsigned long long*, size_t);
+int cuStreamCreate(void**, unsigned);
+int cuMemsetD8Async(unsigned long long, unsigned char, size_t, void*);
+int cuCtxSynchronize(void);
+int main(void) {
+  void *context, *one, *other;
+  unsigned long long memory;
+  cuInit(0);
+  cuDevicePrimaryCtxRetain(&context, 0);
+  cuCtxSetCurrent(context);
+  cuMemAlloc_v2(&memory, 64);
+  cuStreamCreate(&one, 1);
+  cuStreamCreate(&other, 1);
+  cuMemsetD8Async(memory, 1, 64, one);
+  cuMemsetD8Async(memory, 2, 64, other);  /* line 19 */
+  return cuCtxSynchronize();
+}
+"""
+
+OF_NATIVE = """\
+import subprocess
+import pytest
+
+@pytest.mark.allow_findings("native.c:19 in main", reason="the bytes are not used")
+def test_allowed():
+    subprocess.run(["./native"], check=True)
+
+@pytest.mark.allow_findings("native.c:12", reason="another line")
+def test_another_is_allowed():
+    subprocess.run(["./native"], check=True)
+"""
+
 UNREASONED = """\
 import pytest
 
@@ -102,6 +139,16 @@ def race_of_the_page():
         return re.search(r"```python\n(.*?)```", file.read(), re.S).group(1)
 
 
+def compile_native(folder):
+    source = os.path.join(folder, "native.c")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(NATIVE)
+    program = os.path.join(folder, "native")
+    ignored = "-Wl,--unresolved-symbols=ignore-in-shared-libs"
+    command = ["cc", "-g", "-O0", source, LIBCUDA, ignored, "-o", program]
+    return subprocess.run(command, check=False).returncode == 0
+
+
 class Plugin(unittest.TestCase):
     def run_pytest(self, text, command=()):
         with tempfile.TemporaryDirectory() as folder:
@@ -109,6 +156,8 @@ class Plugin(unittest.TestCase):
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     file.write(content)
             path = [os.path.dirname(PLUGIN), os.environ["PYTHONPATH"]]
+            if "./native" in text and not compile_native(folder):
+                self.skipTest("no C compiler")
             env = os.environ | {
                 "BERTH_COMMAND": BERTH,
                 "LD_LIBRARY_PATH": LIBRARIES,
@@ -151,6 +200,13 @@ class Plugin(unittest.TestCase):
         code, results, story = self.run_pytest(RUNS)
         self.assertEqual((code, set(results.values())), (0, {"PASSED"}), story)
         self.assertEqual(len(results), 3, story)
+
+    def test_a_line_of_native_code_is_allowed_as_the_command_ignores_it(self):
+        code, results, story = self.run_pytest(OF_NATIVE)
+        self.assertEqual(
+            results, {"test_allowed": "PASSED", "test_another_is_allowed": "FAILED"}, story)
+        self.assertIn("first use: native.c:18 in main\n", story)
+        self.assertEqual(code, 1, story)
 
     def test_a_mark_without_a_reason_is_refused(self):
         code, _, story = self.run_pytest(UNREASONED)
