@@ -230,6 +230,15 @@ class Run(SimTest):
         line = 'simulated driver: BERTH_SIM: simulator: devices="0" is not accepted'
         self.assertEqual(done.stderr, f"{line}; accepted: 1 to 64\n")
 
+    def test_findings_are_lines_of_json_behind_one_that_was_cut_short(self):
+        file = self.write("findings.jsonl", '{"record":')
+        env = {"BERTH_SIM_FINDINGS": file, "LD_LIBRARY_PATH": FOLDER, "BERTH_DRIVER": None}
+        subprocess.run([CASES, "race"], env=environment(env), check=True)
+        with open(file, encoding="utf-8") as lines:
+            cut, *records = lines.read().splitlines()
+        self.assertEqual(cut, '{"record":')
+        self.assertEqual([json.loads(r)["record"] for r in records], ["process", "finding"])
+
     def test_cuInit_fails_by_plan(self):
         outcome = self.cases("devices", options=("--faults", "cuInit=no_device"))
         self.assertEqual(outcome.exit_code, 9, outcome.story)

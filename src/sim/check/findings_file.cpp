@@ -20,6 +20,13 @@ std::string program_file() {
   return length < 0 ? std::string() : std::string(path, static_cast<std::size_t>(length));
 }
 
+/// Whether the last line has no end, because a process was killed while it wrote.
+bool has_open_line(int file) {
+  char last = '\n';
+  const off_t bytes = lseek(file, 0, SEEK_END);
+  return bytes > 0 && pread(file, &last, 1, bytes - 1) == 1 && last != '\n';
+}
+
 JsonWriter begin_record(std::string_view record) {
   JsonWriter json;
   json.begin_object().field("record", record).field("pid", getpid());
@@ -83,9 +90,9 @@ bool FindingsFile::note_skipped_launches(std::uint64_t count, bool is_final) {
 
 // Opened each time: the program may close unknown descriptors, and fork.
 bool FindingsFile::write(std::string_view line) const {
-  const int file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  const int file = open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return false;
-  const std::string whole = format_text("\n{}\n", line);
+  const std::string whole = format_text("{}{}\n", has_open_line(file) ? "\n" : "", line);
   const ssize_t written = ::write(file, whole.data(), whole.size());
   close(file);
   return written == static_cast<ssize_t>(whole.size());

@@ -10,7 +10,7 @@
 //   {"record":"private_table","pid":7,"module":"./program"}   which has NVIDIA's runtime in it
 //   {"record":"skipped_launches","pid":7,"count":9,"final":true}   not final: and maybe more since
 //
-// A line may be preceded by an empty one, or by one that a killed process did not finish.
+// A line may be preceded by one that a killed process did not finish.
 #pragma once
 
 #include <cstdint>
