@@ -48,9 +48,15 @@ std::optional<std::string> read_driver(std::string_view text) {
   return on_one_line && names_driver(text) ? std::optional(std::string(text)) : std::nullopt;
 }
 
+// No device maps less than a page; the allocator counts bytes of a granule in 32 bits.
+constexpr std::size_t kGranuleMin = 4_KiB;
+constexpr std::size_t kGranuleMax = 2_GiB;
+
 std::optional<std::size_t> read_granule(std::string_view text) {
   const auto bytes = read_bytes(text);
-  return bytes && (*bytes == 0 || std::has_single_bit(*bytes)) ? bytes : std::nullopt;
+  const bool is_granule =
+      bytes && std::has_single_bit(*bytes) && *bytes >= kGranuleMin && *bytes <= kGranuleMax;
+  return is_granule || bytes == 0 ? bytes : std::nullopt;
 }
 
 std::optional<std::size_t> read_segment_bytes(std::string_view text) {
@@ -158,7 +164,7 @@ constexpr Key kKeys[] = {
     {{"virtual_memory", "on or off"},
      [](Options& o, Text t) { return assign(o.device_allocator.virtual_memory, read_switch(t)); },
      [](const Options& o) { return switch_text(o.device_allocator.virtual_memory); }},
-    {{"granule_bytes", "a power of two such as 2MiB, or 0 for the device's own"},
+    {{"granule_bytes", "a power of two from 4KiB to 2GiB such as 2MiB, or 0 for the device's own"},
      [](Options& o, Text t) { return assign(o.device_allocator.granule_bytes, read_granule(t)); },
      [](const Options& o) { return bytes_text(o.device_allocator.granule_bytes); }},
     {{"segment_bytes", "bytes such as 20MiB, 2MiB or more"},

@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "berth/device_type.hpp"
+
 #include "base/format.hpp"
 #include "base/text_list.hpp"
 
@@ -52,6 +54,12 @@ bool is_on_one_line(std::string_view text) {
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
+/// By berth's own devices, or by another plug-in.
+bool is_taken(std::string_view type, const std::vector<PjrtPlugin>& plugins) {
+  return type == DeviceType::cpu().name() || type == DeviceType::cuda().name() ||
+         std::ranges::find(plugins, type, &PjrtPlugin::type) != plugins.end();
+}
+
 std::optional<PjrtPlugin> read_plugin(std::string_view text) {
   const auto colon = text.find(':');
   if (colon == text.npos || colon == 0) return std::nullopt;
@@ -87,7 +95,7 @@ std::optional<std::vector<PjrtPlugin>> read_pjrt(std::string_view text) {
   if (!is_on_one_line(text)) return std::nullopt;
   for (const std::string_view each : split(text, ';')) {
     std::optional<PjrtPlugin> plugin = read_plugin(trim(each));
-    if (!plugin) return std::nullopt;
+    if (!plugin || is_taken(plugin->type, plugins)) return std::nullopt;
     plugins.push_back(*std::move(plugin));
   }
   return plugins;

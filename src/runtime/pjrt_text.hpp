@@ -19,7 +19,8 @@
 namespace berth {
 
 inline constexpr std::string_view kAcceptedPjrt =
-    "none, or TYPE:PATH[?NAME=VALUE&...], several with semicolons between";
+    "none, or TYPE:PATH[?NAME=VALUE&...], several with semicolons between; each TYPE once, not cpu "
+    "or cuda";
 
 /// nullopt: not accepted.
 std::optional<std::vector<PjrtPlugin>> read_pjrt(std::string_view text);
