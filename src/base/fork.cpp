@@ -25,8 +25,8 @@ ForkOrigin::ForkOrigin() : generation_(current_) {
 void ForkOrigin::refuse(std::string_view what) {
   throw NotSupported(
       std::string(what) +
-      " belongs to the process that this one was forked from: CUDA does not work in "
-      "a forked child. Start a new process (exec, or \"spawn\"), or create a Runtime in the child "
+      ": of the process that this one was forked from, and CUDA does not work in a forked child. "
+      "Start a new process (exec, or \"spawn\"), or create a Runtime in the child "
       "if the parent has none");
 }
 

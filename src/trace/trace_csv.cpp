@@ -123,8 +123,8 @@ class CsvParser {
       if (count < kColumnCount) fields[count] = line.substr(begin, end - begin);
     }
     if (count != kColumnCount)
-      reject(format_text("{} has {} columns; accepted: the {} of {}", quoted(line), count,
-                         kColumnCount, kColumns));
+      reject(format_text("{} has {} column{}; accepted: the {} of {}", quoted(line), count,
+                         count == 1 ? "" : "s", kColumnCount, kColumns));
     return fields;
   }
 
