@@ -19,8 +19,7 @@
 namespace berth {
 
 inline constexpr std::string_view kAcceptedPjrt =
-    "none, or TYPE:PATH[?NAME=VALUE&...], several with semicolons between; each TYPE once, not cpu "
-    "or cuda";
+    "none, or TYPE:PATH[?NAME=VALUE&...];... with each TYPE once, not cpu or cuda";
 
 /// nullopt: not accepted.
 std::optional<std::vector<PjrtPlugin>> read_pjrt(std::string_view text);
