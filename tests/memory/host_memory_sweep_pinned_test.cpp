@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "berth/host_allocator.hpp"
+
 #include "memory/host_memory_sweep.hpp"
 
 namespace host_memory_sweep_pinned_test {
@@ -298,6 +300,27 @@ TEST_CASE("host_memory_sweep: giving pinned memory back, and looking at it") {
       {"finish_growth", [](PinnedWorld& w) { w.memory->finish_growth(); }},
   };
   with_each_source([&](const PinnedAllocatorOptions& options) { sweep_all(operations, options); });
+}
+
+/// With each call of operator new failing in the constructor. The devices' contexts check at their
+/// end that they are observed by nothing.
+template <class Allocator, class Options>
+void construct(const Options& options) {
+  bool failed = true;
+  for (std::size_t granted = 0; failed && granted < kCallsMax; ++granted) {
+    Machine machine(machine_of_two_nodes());
+    std::optional<Allocator> allocator;
+    const Attempt made = attempt(granted, 1, [&] { allocator.emplace(machine.registry, options); });
+    failed = made.failed;
+    CHECK(made.is_known);
+    CHECK(allocator.has_value() == !failed);
+  }
+  CHECK_FALSE(failed);
+}
+
+TEST_CASE("host_memory_sweep: creating the allocators of host memory") {
+  construct<PinnedAllocator>(PinnedAllocatorOptions{});
+  construct<HostAllocator>(HostAllocatorOptions{});
 }
 
 }  // namespace host_memory_sweep_pinned_test
