@@ -64,6 +64,7 @@ constexpr ErrorName kErrorNames[] = {
     BERTH_SIM_ERROR(CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a capture"),
     BERTH_SIM_ERROR(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "the capture began in another thread"),
     BERTH_SIM_ERROR(CUDA_ERROR_TIMEOUT, "the wait timed out"),
+    BERTH_SIM_ERROR(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the executable graph cannot be updated"),
     BERTH_SIM_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, "an external device failed"),
     BERTH_SIM_ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),
 };

@@ -73,7 +73,7 @@ BERTH_FUZZ(cuMemHostRegister, host_address, size, number(0, 1, 2, 4, 8))
 BERTH_FUZZ(cuMemHostUnregister, ending_address(Kind::registration))
 BERTH_FUZZ(cuPointerGetAttribute, out, below(32), address(Kind::memory))
 BERTH_FUZZ(cuMemAllocHost, made_memory(Kind::pinned), size)
-BERTH_FUZZ(cuMemAllocManaged, made_memory(Kind::memory), size, number(1, 2, 4, 0))
+BERTH_FUZZ(cuMemAllocManaged, made_memory(Kind::memory, true), size, number(1, 2, 4, 0))
 BERTH_FUZZ(cuMemPrefetchAsync, address(Kind::memory), size, location_value, zero_flags,
            handle(Kind::stream))
 BERTH_FUZZ(cuMemPrefetchAsync_v1, address(Kind::memory), size, number(0, 1, -1, 7),

@@ -70,11 +70,13 @@ std::uint64_t in_buffer(Turn& turn) {
   return reinterpret_cast<std::uint64_t>(buffer(choice)) + offset;
 }
 
-/// Pinned memory that is there; null otherwise: elsewhere it may belong to anybody by now.
-std::uint64_t in_pinned(Turn& turn, std::size_t choice) {
-  const Thing thing = turn.things.live(Kind::pinned, choice);
+/// A place in pinned or managed memory that is there, and no bytes behind it, which may not be
+/// readable; null otherwise: elsewhere it may belong to anybody by now.
+std::uint64_t on_host(Turn& turn, const Thing& thing) {
   const std::uint64_t address = inside(turn, thing);
-  return turn.simulator.peek(address, 1).empty() ? 0 : address;
+  if (turn.simulator.peek(address, 1).empty()) return 0;
+  turn.room = std::min(turn.room.value_or(turn.natural), turn.natural);
+  return address;
 }
 
 }  // namespace
@@ -103,16 +105,18 @@ Number::Drawn CopyAddress::draw(Turn& turn) const {
   if (choice >= kHostile) {
     const Kind kind = choice & 16 ? Kind::memory : Kind::mapping;
     const Thing thing = turn.things.gone(kind, which);
-    return {thing.bytes < kOutsized ? inside(turn, thing) : 0};
+    return {thing.bytes < kOutsized && !thing.on_host ? inside(turn, thing) : 0};
   }
   switch (choice >> 5) {
     case 0:
-    case 1:
-      return {inside(turn, turn.things.live(Kind::memory, which))};
+    case 1: {
+      const Thing memory = turn.things.live(Kind::memory, which);
+      return {memory.on_host ? on_host(turn, memory) : inside(turn, memory)};
+    }
     case 2:
       return {inside(turn, turn.things.live(Kind::mapping, which))};
     case 3:
-      return {in_pinned(turn, which)};
+      return {on_host(turn, turn.things.live(Kind::pinned, which))};
     default:
       return {in_buffer(turn)};
   }
@@ -149,7 +153,7 @@ Number::Drawn Size::draw(Turn& turn) const {
 void MadeMemory::Drawn::after(Turn& turn, bool succeeded) {
   Result::after(turn, succeeded);
   if (!succeeded || is_null()) return;
-  const Thing fresh{as<std::uint64_t>(), turn.size};
+  const Thing fresh{as<std::uint64_t>(), turn.size, on_host};
   BERTH_CHECK(fresh.value != 0 && fresh.value + fresh.bytes >= fresh.value);
   turn.things.add(kind, fresh);
 }

@@ -57,16 +57,18 @@ inline constexpr Size size{};
 /// An address that the function gives, of as much as was asked for.
 struct MadeMemory {
   Kind kind;
+  bool on_host;
 
   struct Drawn : Result {
-    Drawn(Turn& turn, Kind of) : Result(turn), kind(of) {}
+    Drawn(Turn& turn, MadeMemory of) : Result(turn), kind(of.kind), on_host(of.on_host) {}
     Kind kind;
+    bool on_host;
     void after(Turn& turn, bool succeeded);
   };
-  [[nodiscard]] Drawn draw(Turn& turn) const { return {turn, kind}; }
+  [[nodiscard]] Drawn draw(Turn& turn) const { return {turn, *this}; }
 };
-constexpr MadeMemory made_memory(Kind kind) {
-  return {kind};
+constexpr MadeMemory made_memory(Kind kind, bool on_host = false) {
+  return {kind, on_host};
 }
 
 /// Clears the pageable memory of copies, so that no input depends on an earlier one.

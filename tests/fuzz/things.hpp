@@ -36,6 +36,7 @@ enum class Kind {
 struct Thing {
   std::uint64_t value = 0;  ///< 0: none
   std::uint64_t bytes = 0;  ///< of an address
+  bool on_host = false;     ///< the process itself can read it
 };
 
 class Things {

@@ -314,6 +314,8 @@ void construct(const Options& options) {
     failed = made.failed;
     CHECK(made.is_known);
     CHECK(allocator.has_value() == !failed);
+    allocator.reset();
+    machine.destroy_foreign();
   }
   CHECK_FALSE(failed);
 }

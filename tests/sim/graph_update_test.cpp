@@ -63,6 +63,9 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph of another shape is refused, and its n
   });
   CUgraphExecUpdateResultInfo info{};
   CHECK(update(exec, longer, info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  const char* name = nullptr;
+  OK(CU(cuGetErrorName)(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, &name));
+  CHECK(std::string(name) == "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE");
   CHECK(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
   CHECK(info.errorNode == nodes_of(longer)[1]);
   const CUgraph other = capture(

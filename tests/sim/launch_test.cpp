@@ -265,6 +265,7 @@ TEST_CASE("PTX tells which kernels a module has; functions end with their module
   OK(CU(cuCtxSetCurrent)(fixture.context));
   CHECK(CU(cuModuleUnload)(binary) == CUDA_ERROR_INVALID_HANDLE);
   CHECK(CU(cuModuleLoad)(&binary, "/no/such/file") == CUDA_ERROR_FILE_NOT_FOUND);
+  CHECK(CU(cuModuleLoad)(&binary, "/") == CUDA_ERROR_FILE_NOT_FOUND);
 }
 
 TEST_CASE("a library has no context, and its kernels are functions in each") {

@@ -2,8 +2,10 @@
 #include "sim/work/module_image.hpp"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
+#include <system_error>
 
 namespace berth::sim {
 
@@ -24,9 +26,12 @@ Image read_image(const void* image) {
 
 Image read_image_file(const char* path) {
   std::ifstream file(path, std::ios::binary);
-  const std::string content((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open()) return {.refusal = CUDA_ERROR_FILE_NOT_FOUND};
-  return read_image(content.c_str());
+  std::error_code ignored;
+  if (!file.is_open() || std::filesystem::is_directory(path, ignored))
+    return {.refusal = CUDA_ERROR_FILE_NOT_FOUND};
+  std::ostringstream content;
+  content << file.rdbuf();  // what cannot be read ends it without an exception
+  return read_image(content.str().c_str());
 }
 
 }  // namespace berth::sim
