@@ -58,6 +58,11 @@ class Owned(ctypes.c_void_p):
         #: The error of closing.
         self.failures: list[errors.Error] = []
 
+    @classmethod
+    def closed(cls) -> Owned:
+        """What a closed object has instead."""
+        return cls(ctypes.c_void_p(), lambda _: None)
+
     def abandon(self) -> None:
         """Never closes it."""
         self.value = None
@@ -89,7 +94,7 @@ class RuntimeHandle:
             pointer = Owned(pointer, _abi.library.berth_runtime_destroy, callbacks)
         self.pointer = pointer
         self.callbacks = callbacks
-        #: Each live object as its kind and its address. Operations of a set are atomic.
+        #: Each live object as its kind and its identity. Operations of a set are atomic.
         self.live: set[tuple[str, int]] = set()
 
     def get(self) -> ctypes.c_void_p:
@@ -97,6 +102,18 @@ class RuntimeHandle:
         if not pointer:
             raise errors.InvalidArgument("the runtime is closed")
         return pointer
+
+    def begin(self, kind: str, owner: object) -> None:
+        """Adds a live object."""
+        self.live.add((kind, id(owner)))
+
+    def end(self, kind: str, owner: object) -> bool:
+        """Removes a live object. False if it is not live: another thread ends it, or has."""
+        try:
+            self.live.remove((kind, id(owner)))
+        except KeyError:
+            return False
+        return True
 
     def close(self) -> None:
         if not self.pointer:

@@ -154,10 +154,8 @@ class Pool(_DeviceAllocator):
         _abi.library.berth_memory_pool_get_allocator(pool, ctypes.byref(allocator))
         super().__init__(parent._runtime, allocator, parent._default)
         self._parent = parent
-        self._pool: ctypes.c_void_p = Owned(
-            pool, _abi.library.berth_memory_pool_close, self._runtime.get()
-        )
-        self._runtime.live.add((_KIND, id(self)))
+        self._pool = Owned(pool, _abi.library.berth_memory_pool_close, self._runtime.get())
+        self._runtime.begin(_KIND, self)
 
     @property
     def name(self) -> str:
@@ -202,12 +200,10 @@ class Pool(_DeviceAllocator):
 
         Live blocks stay valid. Repeated: no effect.
         """
-        try:
-            self._runtime.live.remove((_KIND, id(self)))
-        except KeyError:
+        if not self._runtime.end(_KIND, self):
             return
-        failures = self._pool.failures if isinstance(self._pool, Owned) else []
-        self._pool = ctypes.c_void_p()  # closed by the last reference
+        failures = self._pool.failures
+        self._pool = Owned.closed()  # closes the pool, unless another thread refers to it
         if failures:
             raise failures[0]
 

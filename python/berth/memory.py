@@ -80,7 +80,7 @@ class Block(Unique):
         self._stream = stream
         self._exports: set[int] = _NO_EXPORTS
         if pointer:
-            allocator._runtime.live.add(self._key())
+            allocator._runtime.begin(_KIND, self)
 
     @property
     def pointer(self) -> int:
@@ -176,27 +176,21 @@ class Block(Unique):
             raise errors.InvalidArgument("the block was freed")
         return bool(self._pointer)
 
-    def _key(self) -> tuple[str, int]:
-        return (_KIND, id(self))
-
     def _free(self) -> None:
-        live = self._allocator._runtime.live
-        try:
-            live.remove(self._key())
-        except KeyError:
-            return  # another thread frees it
+        if not self._allocator._runtime.end(_KIND, self):
+            return
         try:
             _abi.library.berth_allocator_deallocate(
                 self._allocator._freer(self._runtime), self._pointer
             )
         except errors.Error:
-            live.add(self._key())
+            self._allocator._runtime.begin(_KIND, self)
             raise
         self._pointer = 0
 
     def _give_up(self) -> None:
         """Releases ownership of the memory without freeing it."""
-        self._allocator._runtime.live.discard(self._key())
+        self._allocator._runtime.end(_KIND, self)
         self._pointer = self._bytes = 0
 
     def __del__(self, alive=ALIVE):

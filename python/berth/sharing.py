@@ -41,7 +41,7 @@ class SharedBlock(Unique):
         self.bytes = size.value
         #: The device, with this process's numbering.
         self.device = Device.from_abi(device)
-        runtime.live.add((_BLOCK, handle.value or 0))
+        runtime.begin(_BLOCK, self)
 
     @property
     def pointer(self) -> int:
@@ -50,11 +50,10 @@ class SharedBlock(Unique):
 
     def free(self) -> None:
         """Returns the block now. Repeated: no effect."""
-        if not self._pointer:
+        if not self._runtime.end(_BLOCK, self):
             return
         self._pointer = 0
         _abi.library.berth_shared_block_return(self._handle)
-        self._runtime.live.discard((_BLOCK, self._handle.value or 0))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, typing.Any]:
@@ -94,12 +93,10 @@ class MemoryConnection(Unique):
         handle = ctypes.c_void_p()
         pointer = runtime.get()
         _abi.library.berth_memory_connection_open(pointer, number, ctypes.byref(handle))
-        self._handle: ctypes.c_void_p = Owned(
-            handle, _abi.library.berth_memory_connection_close, pointer
-        )
+        self._handle = Owned(handle, _abi.library.berth_memory_connection_close, pointer)
         if not isinstance(socket, int):
             socket.detach()
-        runtime.live.add((_CONNECTION, id(self)))
+        runtime.begin(_CONNECTION, self)
 
     def share(
         self,
@@ -172,12 +169,10 @@ class MemoryConnection(Unique):
         If another thread waits in `receive()`, the connection is closed once that call returns.
         Blocks that the other process has shared stay valid.
         """
-        try:
-            self._runtime.live.remove((_CONNECTION, id(self)))
-        except KeyError:
+        if not self._runtime.end(_CONNECTION, self):
             return
-        failures = self._handle.failures if isinstance(self._handle, Owned) else []
-        self._handle = ctypes.c_void_p()  # closed by the last reference
+        failures = self._handle.failures
+        self._handle = Owned.closed()  # closes the connection, unless another thread refers to it
         if failures:
             raise failures[0]
 

@@ -22,7 +22,7 @@ class Stream(Unique):
         self._value = value
         self._is_leased = is_leased
         if is_leased:
-            runtime.live.add((_KIND, id(self)))
+            runtime.begin(_KIND, self)
 
     @classmethod
     def from_native(cls, runtime: RuntimeHandle, device: _abi.Device, handle: int) -> Stream:
@@ -64,17 +64,12 @@ class Stream(Unique):
 
     def release(self) -> None:
         """Returns a pooled stream to its pool; work may be pending. Repeated: no effect."""
-        if not self._is_leased:
+        if not self._is_leased or not self._runtime.end(_KIND, self):
             return
-        live = self._runtime.live
-        try:
-            live.remove((_KIND, id(self)))
-        except KeyError:
-            return  # another thread releases it
         try:
             _abi.library.berth_stream_release(self._runtime.get(), self._value)
         except errors.Error:
-            live.add((_KIND, id(self)))
+            self._runtime.begin(_KIND, self)
             raise
         self._is_leased = False
         self._value = _abi.Stream()

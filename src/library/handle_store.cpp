@@ -294,20 +294,21 @@ std::size_t HandleStore::State::trim() noexcept {
 /// the driver has shut down.
 void HandleStore::State::destroy(Item& item) noexcept {
   DeviceContext& context = item.context;
-  // By a function, so that a lack of host memory for the text ends nothing else.
-  const auto report = [&](const char* problem) {
-    context.driver().report(Severity::error,
-                            [&] { return name(context) + ": destroying one: " + problem; });
-  };
+  const Driver& driver = context.driver();
   bool is_called = false;
   try {
     const LibraryScope scope(context);
     is_called = true;
     options.destroy(item.handle);
   } catch (const std::exception& error) {  // an Error, too
-    report(error.what());
+    try {
+      driver.report(Severity::error, name(context), ": destroying one", error);
+    } catch (const std::bad_alloc&) {  // a shorter name, which needs no memory
+      driver.report(Severity::error, options.name, ": destroying one", error);
+    }
   } catch (...) {
-    report("an exception of another type");
+    driver.report(Severity::error,
+                  [&] { return name(context) + ": destroying one: an exception of another type"; });
   }
   if (!is_called) options.abandon(item.handle);
 }

@@ -15,12 +15,10 @@
 // thread's cache is returned, a hole that many of its blocks coalesce into is filed once.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "berth/allocator.hpp"
 

@@ -20,6 +20,14 @@ bool is_destroyed(const Error& error) {
 
 }  // namespace
 
+void StreamOrder::on_failed_query(OwnerId owner, const DriverError& error) {
+  if (is_destroyed(error)) {
+    quarantine(owner, error);
+  } else {
+    tolerate(owner, error);
+  }
+}
+
 void StreamOrder::tolerate(OwnerId owner, const DriverError& error) {
   if (!is_host_memory_) throw;  // `error`, which the caller has caught
   {
@@ -73,11 +81,7 @@ std::optional<Freed> StreamOrder::find_done(OwnerId owner, StreamQueries& querie
   try {
     return queries.is_idle(stream.stream) ? std::optional(all) : std::nullopt;
   } catch (const DriverError& error) {
-    if (is_destroyed(error)) {
-      quarantine(owner, error);
-    } else {
-      tolerate(owner, error);
-    }
+    on_failed_query(owner, error);
     return std::nullopt;
   }
 }
@@ -265,11 +269,7 @@ std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
     if (is_capturing(stream.stream)) return std::nullopt;
     return EndOfWork{all, record(stream.stream)};
   } catch (const DriverError& error) {
-    if (is_destroyed(error)) {
-      quarantine(owner, error);
-    } else {
-      tolerate(owner, error);
-    }
+    on_failed_query(owner, error);
     return std::nullopt;
   }
 }

@@ -241,6 +241,8 @@ class StreamOrder {
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   class HandleUse;
   std::size_t complete(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
+  /// A query with the handle of a stream failed: quarantine(), or tolerate().
+  void on_failed_query(OwnerId owner, const DriverError& error) BERTH_EXCLUDES(heap_.mutex);
   /// A stream could not be queried or awaited. Reports it, at most once for each stream.
   /// Errors  `error`, unless this is host memory.
   void tolerate(OwnerId owner, const DriverError& error) BERTH_EXCLUDES(heap_.mutex);

@@ -10,8 +10,8 @@
 namespace berth::sim {
 namespace {
 
-/// As these functions give lists: `nodes` null asks for the number alone; what is left of `nodes`
-/// becomes null. No edge has data.
+/// Copies a list to the caller's arrays. If `nodes` is null, only the number is written. Unused
+/// entries of `nodes` become null. Edges have no data.
 CUresult give(const std::vector<CUgraphNode>& all, CUgraphNode* nodes, CUgraphEdgeData* edges,
               std::size_t* count) {
   if (count == nullptr || (edges != nullptr && nodes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
