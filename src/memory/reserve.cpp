@@ -152,7 +152,8 @@ bool Reserve::obtain(Request& request, Plan& plan) {
 
 /// Without a lock, because this calls the driver.
 void Reserve::give_back_growth(const Plan& plan) noexcept {
-  if (source_->give_back_growth(plan)) options_.budget.give_back(plan.bytes);
+  source_->give_back_growth(plan);
+  options_.budget.give_back(plan.bytes);
 }
 
 Block* Reserve::enter(const Plan& plan, std::size_t bytes_requested, OwnerId owner) {

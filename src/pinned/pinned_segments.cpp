@@ -19,7 +19,7 @@ PinnedSegments::PinnedSegments(const DeviceRegistry& registry, const Options& op
       registry_(registry),
       options_(options) {}
 
-bool PinnedSegments::obtain(Growth& growth) {
+bool PinnedSegments::create(Growth& growth) {
   DeviceContext& context = registry_.context(Device::cuda());
   const Driver& driver = context.driver();
   const ContextScope scope(context);
@@ -96,7 +96,7 @@ void PinnedSegments::bind(const Driver& driver, void* pages, std::size_t bytes) 
                             *options_.node));
 }
 
-bool PinnedSegments::free_segment(std::uintptr_t address, std::size_t) noexcept {
+bool PinnedSegments::destroy(std::uintptr_t address) noexcept {
   std::map<std::uintptr_t, Segment>::node_type note;
   {
     // Beforehand, because another segment may get the address once the driver has the memory.

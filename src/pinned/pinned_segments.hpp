@@ -42,7 +42,6 @@ class PinnedSegments final : public WholeSegments {
 
   PinnedSegments(const DeviceRegistry& registry, const Options& options);
 
-  bool obtain(Growth& growth) override;
   /// Least recently used segments first.
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
 
@@ -57,7 +56,8 @@ class PinnedSegments final : public WholeSegments {
     DeviceContext* context;  ///< the device that pinned it, and unpins it
   };
 
-  bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept override;
+  bool create(Growth& growth) override;
+  bool destroy(std::uintptr_t address) noexcept override;
   /// Whether the pages of a segment are registered, so that devices access them at the same
   /// address.
   bool registers(const Driver& driver, std::size_t bytes);

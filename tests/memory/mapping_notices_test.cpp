@@ -267,6 +267,41 @@ TEST_CASE("a segment that the driver does not take back stays announced") {
   }
 }
 
+TEST_CASE("a segment that neither on_map nor the driver accepts serves a later request") {
+  for (const bool virtual_memory : {true, false}) {
+    CAPTURE(virtual_memory);
+    WatchedMemory test(virtual_memory);
+    MemoryPool pool = test.memory->create_pool({.name = "shared", .contiguous = true});
+    test.watch.refuses_range = [] { return true; };
+    test.watch.refuses_unmap = true;
+    CHECK_THROWS_AS(static_cast<void>(pool.allocate(20_MiB, test.stream)), MappingWatch::Refused);
+    CHECK(test.watch.nothing_announced());
+    CHECK(test.watch.bytes_mapped() == 20_MiB);
+    CHECK(pool.counters().bytes_reserved.current == 0);
+    test.watch.refuses_range = [] { return false; };
+
+    // It is too small for this request, and the driver still refuses it.
+    const Allocation large = pool.allocate(30_MiB, test.stream);
+    CHECK(test.watch.bytes_mapped() == 50_MiB);
+    Allocation same = pool.allocate(20_MiB, test.stream);
+    CHECK(test.watch.bytes_mapped() == 50_MiB);
+    CHECK(test.watch.is_announced(same.data()));
+    test.watch.check();
+
+    test.watch.refuses_range = [] { return true; };
+    CHECK_THROWS_AS(static_cast<void>(pool.allocate(20_MiB, test.stream)), MappingWatch::Refused);
+    CHECK(test.watch.bytes_mapped() == 70_MiB);
+    test.watch.refuses_range = [] { return false; };
+    test.watch.refuses_unmap = false;
+    const Allocation other = pool.allocate(24_MiB, test.stream);  // the driver accepts it now
+    CHECK(test.watch.bytes_mapped() == 74_MiB);
+    test.watch.refuses_range = [] { return true; };
+    test.watch.refuses_unmap = true;
+    CHECK_THROWS_AS(static_cast<void>(pool.allocate(20_MiB, test.stream)), MappingWatch::Refused);
+    test.watch.refuses_unmap = false;  // and at the end: the simulator reports leaks
+  }
+}
+
 namespace {
 
 /// Random requests of four pools, while calls of the driver and of on_map fail.
@@ -363,7 +398,7 @@ TEST_CASE("random programs: each mapped byte is announced once, whatever the dri
       CAPTURE(seed);
       CAPTURE(virtual_memory);
       Program program(seed, virtual_memory);
-      for (std::uint64_t count = operations(600); count > 0; --count) program.step();
+      for (std::uint64_t count = operations(1200); count > 0; --count) program.step();
       CHECK(program.watch().unmaps() > 10);
       aliases += program.watch().aliases();
     }

@@ -59,6 +59,7 @@ class MappingWatch {
   /// Whether the driver refuses a call, and whether on_map refuses a range; never by default.
   std::function<bool()> refuses_call = [] { return false; };
   std::function<bool()> refuses_range = [] { return false; };
+  bool refuses_unmap = false;  ///< also to free
   /// Called in on_map and in on_unmap.
   std::function<void(const MappedRange&)> in_callback = [](const MappedRange&) {};
 
@@ -139,6 +140,7 @@ class MappingWatch {
     refused_unmap_ = 0;
     return refuses_call();
   }
+  [[nodiscard]] bool refuses_return() { return refuses() || refuses_unmap; }
 
   static CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
                       CUmemGenericAllocationHandle handle, unsigned long long flags) {
@@ -150,7 +152,7 @@ class MappingWatch {
   static CUresult unmap(CUdeviceptr address, std::size_t bytes) {
     current_->note_unmapping(address);
     const CUresult result =
-        current_->refuses() ? CUDA_ERROR_UNKNOWN : sim::berth_sim_cuMemUnmap(address, bytes);
+        current_->refuses_return() ? CUDA_ERROR_UNKNOWN : sim::berth_sim_cuMemUnmap(address, bytes);
     current_->note_unmapped(address, result == CUDA_SUCCESS);
     return result;
   }
@@ -163,7 +165,7 @@ class MappingWatch {
   static CUresult free(CUdeviceptr address) {
     current_->note_unmapping(address);
     const CUresult result =
-        current_->refuses() ? CUDA_ERROR_UNKNOWN : sim::berth_sim_cuMemFree(address);
+        current_->refuses_return() ? CUDA_ERROR_UNKNOWN : sim::berth_sim_cuMemFree(address);
     current_->note_unmapped(address, result == CUDA_SUCCESS);
     return result;
   }

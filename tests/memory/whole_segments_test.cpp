@@ -34,7 +34,12 @@ sim::Config devices_of_64_mib(int devices = 1) {
 class NumberedSegments final : public WholeSegments {
  public:
   using WholeSegments::WholeSegments;
-  bool obtain(Growth& growth) override {
+  std::vector<std::uintptr_t> freed;
+  bool reuses_freed = false;  ///< the next segment gets the addresses of the one freed last
+  bool refuses = false;       ///< to free
+
+ private:
+  bool create(Growth& growth) override {
     if (reuses_freed) {
       growth.address = freed.back();
       return true;
@@ -43,12 +48,7 @@ class NumberedSegments final : public WholeSegments {
     next_ += 0x1'0000'0000;
     return true;
   }
-  std::vector<std::uintptr_t> freed;
-  bool reuses_freed = false;  ///< the next segment gets the addresses of the one freed last
-  bool refuses = false;       ///< to free
-
- private:
-  bool free_segment(std::uintptr_t address, std::size_t /*bytes*/) noexcept override {
+  bool destroy(std::uintptr_t address) noexcept override {
     if (refuses) return false;
     freed.push_back(address);
     return true;

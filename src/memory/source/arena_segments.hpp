@@ -50,7 +50,7 @@ class ArenaSegments final : public SegmentSource {
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
   /// Never called: finish_growth() does not throw.
-  bool give_back_growth(const Growth&) noexcept override { return true; }
+  void give_back_growth(const Growth&) noexcept override {}
   void cancel_growth(BlockHeap& heap, const Growth& growth) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;

@@ -17,13 +17,12 @@ namespace berth {
 MappedSegments::MappedSegments(DeviceContext& context, std::size_t segment_bytes,
                                std::size_t device_bytes, const MappingNotices& notices)
     : WholeSegments(segment_bytes, minimum_granule_bytes(context, shareable_properties(context)),
-                    device_bytes),
+                    device_bytes, notices),
       context_(context),
-      notices_(notices),
       properties_(shareable_properties(context)),
       access_{access_by(context)} {}
 
-bool MappedSegments::obtain(Growth& growth) {
+bool MappedSegments::create(Growth& growth) {
   const Driver& driver = context_.driver();
   const ContextScope scope(context_);
   make_host_progress(context_);
@@ -37,17 +36,8 @@ bool MappedSegments::obtain(Growth& growth) {
     driver.mem_release_or_report(handle);
     throw;
   }
-  if (!mapped) {
-    driver.mem_release_or_report(handle);
-    return false;
-  }
-  try {
-    notices_.mapped({growth.address, growth.bytes, growth.bytes});
-  } catch (...) {
-    unmap(growth.address);
-    throw;
-  }
-  return true;
+  if (!mapped) driver.mem_release_or_report(handle);
+  return mapped;
 }
 
 bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
@@ -64,14 +54,7 @@ bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
   return true;
 }
 
-bool MappedSegments::free_segment(std::uintptr_t address, std::size_t bytes) noexcept {
-  notices_.unmapping({address, bytes, bytes});
-  if (unmap(address)) return true;
-  notices_.mapped_still({address, bytes, bytes});
-  return false;
-}
-
-bool MappedSegments::unmap(std::uintptr_t address) noexcept {
+bool MappedSegments::destroy(std::uintptr_t address) noexcept {
   const MutexLock lock(mutex_);
   const auto segment = segments_.find(address);
   BERTH_CHECK(segment != segments_.end());

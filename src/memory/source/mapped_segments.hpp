@@ -29,8 +29,6 @@ class MappedSegments final : public WholeSegments {
   MappedSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes,
                  const MappingNotices& notices = {});
 
-  /// Errors  Also those of the notices.
-  bool obtain(Growth& growth) override;
   void grant_access(DeviceContext& user) override;
   void require_sleep() const override;
 
@@ -52,13 +50,11 @@ class MappedSegments final : public WholeSegments {
     std::size_t bytes;
   };
 
-  bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept override;
-  /// The same without a notice.
-  bool unmap(std::uintptr_t address) noexcept;
+  bool create(Growth& growth) override;
+  bool destroy(std::uintptr_t address) noexcept override;
   bool map(Growth& growth, CUmemGenericAllocationHandle handle);
 
   DeviceContext& context_;
-  const MappingNotices notices_;
   const CUmemAllocationProp properties_;
   mutable Mutex mutex_;
   std::vector<CUmemAccessDesc> access_ BERTH_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
+#include "stream/capture.hpp"
 
 namespace berth {
 namespace {
@@ -36,6 +37,7 @@ void MappingNotices::require_outside(const char* function) {
 
 void MappingNotices::call(const MappingCallback& callback, const Range& range) const {
   const ContextScope scope(*context_);
+  const RelaxedCapture relaxed(context_->driver());
   const InCallback in_callback;
   callback({.data = reinterpret_cast<void*>(range.address),
             .bytes = range.bytes,

@@ -76,8 +76,9 @@ class SegmentSource {
   /// is unchanged.
   virtual Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                                OwnerId owner) = 0;
-  /// Undoes obtain() after finish_growth() has thrown. False if the driver refuses.
-  virtual bool give_back_growth(const Growth& growth) noexcept = 0;
+  /// Undoes obtain() after finish_growth() has thrown. If the driver refuses, the source keeps the
+  /// memory for a later growth.
+  virtual void give_back_growth(const Growth& growth) noexcept = 0;
   /// Undoes plan_growth().
   virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
 

@@ -2,6 +2,7 @@
 #include "memory/source/whole_segments.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "berth/bytes.hpp"
@@ -18,6 +19,56 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
   if (bytes > capacity_bytes_) return std::nullopt;
   const bool shares = bytes < segment_bytes_ / 2;
   return Growth{.bytes = align_up(shares ? segment_bytes_ : bytes, rounding_bytes_)};
+}
+
+bool WholeSegments::obtain(Growth& growth) {
+  if (!take_refused(growth) && !create(growth)) return false;
+  try {
+    notices_.mapped({growth.address, growth.bytes, growth.bytes});
+  } catch (...) {
+    destroy_or_keep({growth.address, growth.bytes});
+    throw;
+  }
+  return true;
+}
+
+void WholeSegments::give_back_growth(const Growth& growth) noexcept {
+  notices_.unmapping({growth.address, growth.bytes, growth.bytes});
+  destroy_or_keep({growth.address, growth.bytes});
+}
+
+bool WholeSegments::free_segment(std::uintptr_t address, std::size_t bytes) noexcept {
+  notices_.unmapping({address, bytes, bytes});
+  if (destroy(address)) return true;
+  notices_.mapped_still({address, bytes, bytes});
+  return false;
+}
+
+void WholeSegments::destroy_or_keep(const Segment& segment) noexcept {
+  if (destroy(segment.address)) return;
+  try {
+    const MutexLock lock(refused_mutex_);
+    refused_.push_back(segment);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the refusal was reported
+  }
+}
+
+std::vector<WholeSegments::Segment> WholeSegments::exchange_refused() noexcept {
+  const MutexLock lock(refused_mutex_);
+  return std::exchange(refused_, {});
+}
+
+bool WholeSegments::take_refused(Growth& growth) {
+  bool is_taken = false;
+  for (const Segment& segment : exchange_refused()) {
+    if (!is_taken && segment.bytes == growth.bytes) {
+      growth.address = segment.address;
+      is_taken = true;
+    } else {
+      destroy_or_keep(segment);
+    }
+  }
+  return is_taken;
 }
 
 Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::size_t,
@@ -88,38 +139,28 @@ void WholeSegments::give_back_all(const BlockHeap& heap) noexcept {
     for (const Block* block = first; block != nullptr; block = block->next) bytes += block->bytes;
     free_segment(address, bytes);
   }
+  for (const Segment& segment : exchange_refused()) destroy(segment.address);
 }
 
 DeviceSegments::DeviceSegments(DeviceContext& context, std::size_t segment_bytes,
                                std::size_t device_bytes, const MappingNotices& notices)
-    : WholeSegments(segment_bytes, 2_MiB, device_bytes), context_(context), notices_(notices) {}
+    : WholeSegments(segment_bytes, 2_MiB, device_bytes, notices), context_(context) {}
 
-bool DeviceSegments::obtain(Growth& growth) {
+bool DeviceSegments::create(Growth& growth) {
   const ContextScope scope(context_);
   const RelaxedCapture relaxed(context_.driver());
   make_host_progress(context_);
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
   growth.address = static_cast<std::uintptr_t>(address);
-  if (!context_.driver().succeeded(DriverCall::mem_alloc, result, CUDA_ERROR_OUT_OF_MEMORY))
-    return false;
-  try {
-    notices_.mapped({growth.address, growth.bytes, growth.bytes});
-  } catch (...) {
-    context_.driver().mem_free_or_report(address);
-    throw;
-  }
-  return true;
+  return context_.driver().succeeded(DriverCall::mem_alloc, result, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-bool DeviceSegments::free_segment(std::uintptr_t address, std::size_t bytes) noexcept {
+bool DeviceSegments::destroy(std::uintptr_t address) noexcept {
   const ContextScope scope(context_, std::nothrow);
   const RelaxedCapture relaxed(context_.driver());
   make_host_progress(context_);
-  notices_.unmapping({address, bytes, bytes});
-  if (context_.driver().mem_free_or_report(CUdeviceptr{address})) return true;
-  notices_.mapped_still({address, bytes, bytes});
-  return false;
+  return context_.driver().mem_free_or_report(CUdeviceptr{address});
 }
 
 }  // namespace berth

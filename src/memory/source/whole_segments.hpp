@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "memory/source/mapping_notices.hpp"
 #include "memory/source/segment_source.hpp"
@@ -20,10 +22,12 @@ class WholeSegments : public SegmentSource {
  public:
   /// Requests below half of `segment_bytes` share segments of that size; others get one of their
   /// own, rounded up to `rounding_bytes`.
-  WholeSegments(std::size_t segment_bytes, std::size_t rounding_bytes, std::size_t capacity_bytes)
+  WholeSegments(std::size_t segment_bytes, std::size_t rounding_bytes, std::size_t capacity_bytes,
+                const MappingNotices& notices = {})
       : segment_bytes_(segment_bytes),
         rounding_bytes_(rounding_bytes),
-        capacity_bytes_(capacity_bytes) {}
+        capacity_bytes_(capacity_bytes),
+        notices_(notices) {}
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return capacity_bytes_; }
   [[nodiscard]] std::size_t shared_bytes() const override {
@@ -36,9 +40,9 @@ class WholeSegments : public SegmentSource {
                                     Joining joining) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
-  bool give_back_growth(const Growth& growth) noexcept override {
-    return free_segment(growth.address, growth.bytes);
-  }
+  /// Errors  Also those of the notices.
+  bool obtain(Growth& growth) final;
+  void give_back_growth(const Growth& growth) noexcept override;
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override {
@@ -58,11 +62,31 @@ class WholeSegments : public SegmentSource {
   static std::vector<Range> hold(BlockHeap& heap, std::span<Block* const> whole, std::size_t bytes);
 
  private:
-  virtual bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept = 0;
+  struct Segment {
+    std::uintptr_t address;
+    std::size_t bytes;
+  };
+
+  /// Obtains a segment from the driver, and sets its address. False if there is no memory left.
+  /// Errors  DriverError.
+  virtual bool create(Growth& growth) = 0;
+  /// Returns a segment to the driver. False if the driver refuses, which is reported.
+  virtual bool destroy(std::uintptr_t address) noexcept = 0;
+
+  bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept;
+  /// The same for a segment that no heap has, and that the program does not know.
+  void destroy_or_keep(const Segment& segment) noexcept;
+  /// Uses a refused segment of this size, and returns the others, if the driver accepts them now.
+  bool take_refused(Growth& growth);
+  std::vector<Segment> exchange_refused() noexcept BERTH_EXCLUDES(refused_mutex_);
 
   const std::size_t segment_bytes_;
   const std::size_t rounding_bytes_;
   const std::size_t capacity_bytes_;
+  const MappingNotices notices_;
+  Mutex refused_mutex_;
+  /// Segments that no heap has, because the driver refused their return.
+  std::vector<Segment> refused_ BERTH_GUARDED_BY(refused_mutex_);
 };
 
 /// Device memory from cuMemAlloc.
@@ -71,14 +95,12 @@ class DeviceSegments final : public WholeSegments {
  public:
   DeviceSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes,
                  const MappingNotices& notices = {});
-  /// Errors  Also those of the notices.
-  bool obtain(Growth& growth) override;
 
  private:
-  bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept override;
+  bool create(Growth& growth) override;
+  bool destroy(std::uintptr_t address) noexcept override;
 
   DeviceContext& context_;
-  const MappingNotices notices_;
 };
 
 }  // namespace berth
