@@ -4,8 +4,8 @@
 //
 // One rule applies to all rungs: a rung that has made progress is followed by a search. Below
 // `grow`, where rungs make room for growth, it is also followed by a new pass from the top. So
-// rungs are independent of each other, and a request fails only after a complete pass in which no
-// rung made progress and no thread freed memory.
+// rungs are independent of each other, and a request fails only after a search and a complete pass
+// in which no rung made progress and no thread freed memory.
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -70,6 +70,8 @@ void* CachingAllocator::climb(Request& request) {
     // The driver may have memory a moment after it refused a request.
     const bool retries = request.refused_by_driver && fruitless == 1;
     if (outcome == Outcome::nothing && !retries && changes() == request.changes_seen) break;
+    // Other threads have freed memory, or a rung that failed has: growth returns idle memory first.
+    if (take(request)) return request.data;
   }
   fail(request);
 }
@@ -120,13 +122,11 @@ CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
         slow.unlock();
       }
     }
-    const bool had_opened_own_memory = request.has_opened_own_memory;
+    const bool had_opened_own_memory = request.own_opened_to.has_value();
     const Outcome outcome = (this->*rung.step)(request);
     if (request.data != nullptr) return outcome;
     // Memory that a rung has found can be adjacent to the request's own.
-    if (outcome == Outcome::progress && had_opened_own_memory) {
-      request.has_opened_own_memory = false;
-    }
+    if (outcome == Outcome::progress && had_opened_own_memory) request.own_opened_to.reset();
     can_grow |= rung.step == &CachingAllocator::grow;
     if (outcome == Outcome::nothing) continue;
     request.has_progressed |= outcome == Outcome::progress;
@@ -267,13 +267,13 @@ CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> i
   const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
   if (own != idle.end()) {
     own_blocks = order_.open({&*own, 1});
+    // The request has searched its own memory. As unowned memory, it can be returned. Opening what
+    // was freed up to the same time again counts as progress only if another rung has found memory
+    // since, because growth takes it over again.
+    const bool is_again = request.own_opened_to && own->serial <= *request.own_opened_to;
+    request.own_opened_to = own->serial;
+    if (is_again) request.changes_seen += std::exchange(own_blocks, 0);
     idle.erase(own);
-    // The request has searched its own memory. As unowned memory, it can be returned. Opening it
-    // again counts as progress only if another rung has found memory since, because growth takes it
-    // over again.
-    if (std::exchange(request.has_opened_own_memory, true)) {
-      request.changes_seen += std::exchange(own_blocks, 0);
-    }
   }
   return order_.open(idle) + own_blocks > 0 ? Outcome::progress : Outcome::nothing;
 }

@@ -10,6 +10,7 @@
 
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
+#include "support/foreign_stream.hpp"
 
 namespace ladder_test {
 
@@ -62,6 +63,45 @@ TEST_CASE("free memory of a busy stream and new memory together serve one reques
     CHECK(test.memory.allocate(3_MiB - 32_KiB, third).data() != nullptr);
     CHECK(test.counters().out_of_memory == 0);
   }
+}
+
+TEST_CASE("memory that becomes free because of a soft limit serves the request") {
+  for (const bool contiguous : {false, true}) {
+    CAPTURE(contiguous);
+    DeviceAllocatorOptions options;
+    options.virtual_memory = contiguous;
+    options.limits.bytes_reserved_soft_max = 10_MiB;
+    options.cross_stream_reuse = CrossStreamReuse::never;
+    MemoryTest test(small_device(36_MiB), options);
+    MemoryPool pool = test.memory.create_pool({.name = "pool", .contiguous = contiguous});
+    const Stream first = test.stream();
+    const Stream second = test.stream();
+    const Allocation live = pool.allocate(1_MiB, first);  // of a segment of 20 MiB
+    CHECK(pool.allocate(4_MiB, second).data() != nullptr);
+    CHECK(pool.counters().out_of_memory == 0);
+  }
+}
+
+TEST_CASE("a request returns what its own foreign stream frees in two steps") {
+  DeviceAllocatorOptions options;
+  options.virtual_memory = false;
+  options.segment_bytes = 8_MiB;
+  options.limits.bytes_reserved_max = 18_MiB;
+  MemoryTest test(manual_progress(small_device(64_MiB)), options);
+  const Stream own = test.stream();
+  const StreamRef foreign = disown(test.stream());
+  {
+    MemoryPool pool = test.memory.create_pool({.name = "pool"});
+    const Allocation live = pool.allocate(512_KiB, own);
+    message_of(test.memory.try_allocate(11_MiB, foreign), Errc::out_of_memory);
+    Allocation block = test.memory.allocate(1536_KiB, foreign);
+    test.log.submit(foreign, "work");
+    block.reset();
+    CHECK(test.memory.try_allocate(9_MiB + 512_KiB, foreign).ok());
+  }
+  test.simulator.run_all();
+  test.memory.retire_stream(foreign);
+  destroy_disowned(foreign);
 }
 
 TEST_CASE("the callback hears how many bytes are missing") {

@@ -11,9 +11,6 @@
 // Pending work keeps no memory from being free: the last rung waits for it. Neither claim counts
 // holes inside one granule that reach none of its ends, nor joins a third piece, so that what they
 // ask for can be served whatever the layout.
-//
-// A third claim is about small programs at a limit, whatever the layout: what is refused would be
-// refused again, because a request tries all that a repeat of it would.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -189,110 +186,6 @@ class Program {
   std::uint64_t refusals_ = 0;
 };
 
-/// A few blocks on three streams, some of them freed with work pending, and requests for a part of
-/// what the limit leaves.
-class SmallProgram {
- public:
-  explicit SmallProgram(std::uint64_t seed)
-      : random_(seed),
-        simulation_(config(), options(random_)),
-        memory_(simulation_.runtime->memory(kDevice)) {
-    for (int stream = 0; stream < 3; ++stream)
-      streams_.push_back(simulation_.runtime->create_stream(kDevice));
-    for (const Stream& stream : streams_) written_.push_back(memory_.allocate(1, stream));
-    for (std::size_t count = 4 + random_.below(6); count > 0; --count) allocate(3000);
-    free_some();
-    if (random_.one_in(2)) {
-      for (int count = 0; count < 3; ++count) allocate(3000);
-      free_some();
-    }
-  }
-  ~SmallProgram() {
-    live_.clear();
-    written_.clear();
-    simulation_.simulator.run_all();
-  }
-  SmallProgram(const SmallProgram&) = delete;
-  SmallProgram& operator=(const SmallProgram&) = delete;
-
-  /// The number of requests that were refused. Requires that none of them is served when repeated.
-  int request_at_limit() {
-    const std::size_t reserved = simulation_.simulator.device_bytes_used(0);
-    const std::size_t limit = reserved + (random_.one_in(2) ? 0 : random_.below(3) * kGranuleBytes);
-    memory_.set_limits({.bytes_reserved_max = MemoryAmount(limit)});
-    const std::size_t left = limit - memory_.counters().bytes_allocated.current;
-    int refused = 0;
-    for (int count = 0; count < 2; ++count) {
-      const std::size_t bytes = std::max<std::size_t>(left * (30 + random_.below(71)) / 100, 1);
-      const StreamRef stream = some_stream();
-      CAPTURE(bytes);
-      if (memory_.try_allocate(bytes, stream).ok()) continue;
-      ++refused;
-      REQUIRE_FALSE(memory_.try_allocate(bytes, stream).ok());
-    }
-    memory_.validate();
-    return refused;
-  }
-
- private:
-  struct LiveBlock {
-    Allocation memory;
-    std::size_t stream;
-  };
-
-  static sim::Config config() {
-    sim::Config config;
-    config.memory = {256_MiB};
-    config.progress = sim::Progress::manual;
-    return config;
-  }
-
-  static RuntimeOptions options(Random& random) {
-    RuntimeOptions options;
-    options.device_allocator.virtual_memory = !random.one_in(5);
-    options.device_allocator.segment_bytes = kGranuleBytes;
-    options.device_allocator.cross_stream_reuse = static_cast<CrossStreamReuse>(random.below(4));
-    return options;
-  }
-
-  [[nodiscard]] StreamRef some_stream() { return streams_[random_.below(streams_.size())].ref(); }
-
-  void allocate(std::size_t lines_max) {
-    const std::size_t stream = random_.below(streams_.size());
-    const std::size_t bytes =
-        (1 + random_.below(random_.one_in(3) ? 4 * lines_max : lines_max)) * kBlockBytes;
-    live_.push_back({memory_.allocate(bytes, streams_[stream].ref()), stream});
-  }
-
-  void free_some() {
-    for (std::size_t stream = 0; stream < streams_.size(); ++stream) {
-      if (random_.one_in(2)) continue;
-      simulation_.runtime->copier().fill_async(written_[stream].data(), 1, 1, streams_[stream]);
-    }
-    std::vector<LiveBlock> kept;
-    for (LiveBlock& block : live_) {
-      const std::size_t user = random_.below(5);
-      if (random_.one_in(3)) {
-        kept.push_back(std::move(block));
-      } else if (user < streams_.size() && user != block.stream) {
-        if (random_.one_in(2)) {
-          block.memory.record_stream(streams_[user].ref());
-        } else {
-          block.memory.record_use(streams_[user].ref());
-        }
-      }
-    }
-    live_ = std::move(kept);
-  }
-
-  Random random_;
-  Simulation simulation_;
-  DeviceAllocator& memory_;
-  std::vector<Stream> streams_;
-  std::vector<Allocation> written_;  // by the pending work of each stream
-  std::vector<LiveBlock> live_;
-};
-
 void run_programs(Claim claim, std::uint64_t seed, CrossStreamReuse reuse) {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random})
     for (const std::size_t device_bytes : {64_MiB, 128_MiB, 256_MiB}) {
@@ -319,17 +212,6 @@ TEST_CASE("a random program is refused memory only where all free granules would
 
 TEST_CASE("a program is refused memory only where free granules and ends of them would not do") {
   run_programs(Claim::ends);
-}
-
-TEST_CASE("what a small program is refused at a limit would be refused again") {
-  for_each_seed([](std::uint64_t seed) {
-    int refused = 0;
-    for (std::uint64_t program = 0; program < operations(2000); ++program) {
-      CAPTURE(seed * 1'000'000 + program);
-      refused += SmallProgram(seed * 1'000'000 + program).request_at_limit();
-    }
-    CHECK(refused > 0);
-  });
 }
 
 }  // namespace refusal_model_test
