@@ -87,14 +87,20 @@ TEST_CASE("a request returns what its own foreign stream frees in two steps") {
   options.virtual_memory = false;
   options.segment_bytes = 8_MiB;
   options.limits.bytes_reserved_max = 18_MiB;
+  options.cross_stream_reuse = CrossStreamReuse::behind_waits;
   MemoryTest test(manual_progress(small_device(64_MiB)), options);
-  const Stream own = test.stream();
+  const Stream first = test.stream();
+  const Stream second = test.stream();
   const StreamRef foreign = disown(test.stream());
   {
     MemoryPool pool = test.memory.create_pool({.name = "pool"});
-    const Allocation live = pool.allocate(512_KiB, own);
+    Allocation block = test.memory.allocate(7_MiB, first);
+    test.log.submit(first, "work");
+    block.reset();
+    const Allocation live = pool.allocate(512_KiB, second);
     message_of(test.memory.try_allocate(11_MiB, foreign), Errc::out_of_memory);
-    Allocation block = test.memory.allocate(1536_KiB, foreign);
+    test.simulator.run_all();
+    block = test.memory.allocate(1536_KiB, foreign);
     test.log.submit(foreign, "work");
     block.reset();
     CHECK(test.memory.try_allocate(9_MiB + 512_KiB, foreign).ok());
