@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import operator
 import typing
 
 from berth import _abi, errors
@@ -15,22 +14,6 @@ from berth import _abi, errors
 #: of a module may be gone by then.
 ALIVE = [True]
 atexit.register(ALIVE.clear)
-
-
-def checked_size(value: int, name: str) -> int:
-    """Checks a number of bytes, which ctypes would truncate."""
-    size = operator.index(value)
-    if not 0 <= size <= _abi.NO_LIMIT:
-        raise errors.InvalidArgument(f'"{name}" is {size}; accepted: 0 to {_abi.NO_LIMIT}')
-    return size
-
-
-def checked_text(value: str, name: str) -> bytes:
-    """Checks and encodes text for C, where a zero ends it."""
-    text = value.encode()
-    if b"\0" in text:
-        raise errors.InvalidArgument(f'"{name}" contains a zero character: {value!r}')
-    return text
 
 
 class Unique:

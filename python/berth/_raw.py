@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 
 from berth import _abi, errors
-from berth._handle import checked_size
+from berth._arguments import checked_size
 from berth.memory import Allocator
 from berth.stream import Stream
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import collections.abc
 import ctypes
 import math
-import operator
 import typing
 
 from berth import data_type, dlpack_abi, errors
+from berth._arguments import checked, checked_integer, checked_size, refuse
 from berth.device import DLPACK_CUDA_HOST
 from berth.stream import Stream
 
@@ -19,6 +20,8 @@ if typing.TYPE_CHECKING:
 _LEGACY = 1
 _PER_THREAD = 2
 _NO_ORDER = -1
+#: The bound of DLPack.
+_EXTENT_MAX = (1 << 63) - 1
 
 
 class Array:
@@ -27,11 +30,13 @@ class Array:
     __slots__ = ("block", "dtype", "shape")
 
     def __init__(self, block: Block, shape: typing.Sequence[int], dtype: str):
-        self.block = block
-        self.dtype = data_type.parse(dtype)
-        self.shape = tuple(operator.index(extent) for extent in shape)
-        if any(extent < 0 for extent in self.shape):
-            raise errors.InvalidArgument(f'"shape" is {self.shape}; accepted: no negative extents')
+        from berth.memory import Block
+
+        self.block = checked(block, Block, "block", "a berth.Block")
+        self.dtype = data_type.parse(checked(dtype, str, "dtype", 'a str such as "f4"'))
+        if not isinstance(shape, collections.abc.Iterable):
+            refuse(shape, "shape", "a sequence of ints")
+        self.shape = tuple(checked_integer(extent, "shape", 0, _EXTENT_MAX) for extent in shape)
         needed = math.prod(self.shape) * self.dtype.bytes
         if needed > block.bytes:
             raise errors.InvalidArgument(
@@ -117,7 +122,7 @@ class Array:
                 f"stream {stream}: {reason}; accepted: 1 for the legacy default stream, another "
                 "handle, or -1 for no order"
             )
-        native = 0 if stream in (None, _LEGACY) else operator.index(stream)
+        native = 0 if stream in (None, _LEGACY) else checked_size(stream, "stream")
         runtime = self.block._allocator._runtime
         consumer = Stream.from_native(runtime, self.block.device._value, native)
         if consumer != own:

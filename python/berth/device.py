@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import operator
 
 from berth import _abi, errors
+from berth._arguments import INT_MAX, INT_MIN, checked_integer, checked_text, refuse
 
 #: Numbers of DLPack's device types.
 DLPACK_CPU = 1
 DLPACK_CUDA = 2
 DLPACK_CUDA_HOST = 3
+
+_ACCEPTED = 'a str such as "cuda:0", or a berth.Device'
 
 
 class Device:
@@ -32,10 +34,11 @@ class Device:
             self._value = text._value
             return
         if not isinstance(text, str):
-            raise TypeError(f"a device is a str or a Device, not {type(text).__name__}")
+            refuse(text, "text", _ACCEPTED)
+        if index is not None:
+            text = f"{text}:{checked_integer(index, 'index', INT_MIN, INT_MAX)}"
         value = _abi.Device()
-        name = text if index is None else f"{text}:{operator.index(index)}"
-        _abi.library.berth_device_parse(name.encode(), ctypes.byref(value))
+        _abi.library.berth_device_parse(checked_text(text, "text"), ctypes.byref(value))
         self._value = value
 
     @classmethod
@@ -95,6 +98,16 @@ class Device:
 
     def __repr__(self) -> str:
         return f'berth.Device("{self}")'
+
+
+def device_value(device: object, name: str = "device") -> _abi.Device:
+    """Checks that an argument is a device, or the text of one."""
+    if isinstance(device, Device):
+        return device._value
+    if not isinstance(device, str):
+        refuse(device, name, _ACCEPTED)
+    checked_text(device, name)
+    return Device(device)._value
 
 
 @dataclasses.dataclass(frozen=True)

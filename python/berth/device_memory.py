@@ -9,10 +9,11 @@ import dataclasses
 import typing
 
 from berth import _abi, errors
-from berth._handle import ALIVE, Held, Owned, RuntimeHandle, checked_size, checked_text
+from berth._arguments import checked_size, checked_text
+from berth._handle import ALIVE, Held, Owned, RuntimeHandle
 from berth.device import Device
 from berth.memory import Allocator
-from berth.stream import Stream
+from berth.stream import Stream, live_stream
 
 _KIND = "pool"
 
@@ -188,7 +189,7 @@ class Pool(_DeviceAllocator):
             _abi.library.berth_memory_pool_scope_enter(self._open(), ctypes.byref(scope))
         else:
             _abi.library.berth_memory_pool_scope_enter_stream(
-                self._open(), stream._live(), ctypes.byref(scope)
+                self._open(), live_stream(stream), ctypes.byref(scope)
             )
         try:
             yield self

@@ -10,6 +10,7 @@ import threading
 import typing
 
 from berth import dlpack_abi, errors
+from berth._arguments import checked, refuse
 from berth.data_type import DataType
 from berth.device import Device
 from berth.dlpack_abi import Managed, ManagedVersioned
@@ -171,6 +172,10 @@ def from_dlpack(source: typing.Any, stream: Stream | None = None) -> ImportedArr
     Work submitted to `stream` from now on may use it; None: the legacy default stream of its
     device. Wait for that work before the array is released.
     """
+    if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
+        refuse(source, "source", "an array with __dlpack__() and __dlpack_device__()")
+    if stream is not None:
+        checked(stream, Stream, "stream", "a berth.Stream, or None")
     is_cuda = source.__dlpack_device__()[0] == 2
     options: dict[str, typing.Any] = {"max_version": (dlpack_abi.MAJOR, dlpack_abi.MINOR)}
     if is_cuda:

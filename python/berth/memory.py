@@ -8,9 +8,10 @@ import dataclasses
 import typing
 
 from berth import _abi, errors
-from berth._handle import ALIVE, Held, RuntimeHandle, Unique, checked_size
-from berth.device import Device
-from berth.stream import NO_STREAM, Stream
+from berth._arguments import checked_size, checked_time
+from berth._handle import ALIVE, Held, RuntimeHandle, Unique
+from berth.device import Device, device_value
+from berth.stream import NO_STREAM, Stream, live_stream
 
 if typing.TYPE_CHECKING:
     from berth.array import Array
@@ -108,17 +109,17 @@ class Block(Unique):
 
     def record_stream(self, stream: Stream) -> None:
         """Reuse of the block waits for work submitted to `stream` until the block is freed."""
+        value = live_stream(stream)
         if self._live():
             _abi.library.berth_allocator_record_stream(
-                self._allocator._get(), self._pointer, stream._live()
+                self._allocator._get(), self._pointer, value
             )
 
     def record_use(self, stream: Stream) -> None:
         """Reuse of the block waits for work submitted to `stream` so far."""
+        value = live_stream(stream)
         if self._live():
-            _abi.library.berth_allocator_record_use(
-                self._allocator._get(), self._pointer, stream._live()
-            )
+            _abi.library.berth_allocator_record_use(self._allocator._get(), self._pointer, value)
 
     def free(self) -> None:
         """Frees the block now. Repeated: no effect. Refused while another library uses it."""
@@ -220,8 +221,9 @@ class Allocator(Unique):
         None is the legacy default stream of the device. The content is undefined.
         """
         size = checked_size(size, "size")
-        stream = stream or self._default_stream()
-        value = stream._live() if stream else NO_STREAM
+        if stream is None:
+            stream = self._default_stream()
+        value = live_stream(stream) if stream is not None else NO_STREAM
         data = ctypes.c_void_p()
         runtime = self._runtime.get()
         _abi.library.berth_allocator_allocate(self._get(), size, value, ctypes.byref(data))
@@ -239,7 +241,7 @@ class Allocator(Unique):
         """Returns memory that was not needed for this time; the number of bytes returned."""
         released = ctypes.c_size_t()
         _abi.library.berth_allocator_release_unused(
-            self._get(), checked_size(round(seconds * 1e9), "seconds"), ctypes.byref(released)
+            self._get(), checked_time(seconds, "seconds", 1_000_000_000), ctypes.byref(released)
         )
         return released.value
 
@@ -256,7 +258,7 @@ class Allocator(Unique):
 
     def retire_stream(self, stream: Stream) -> None:
         """Must be called before other code destroys a stream that blocks were ordered on."""
-        _abi.library.berth_allocator_retire_stream(self._get(), stream._live())
+        _abi.library.berth_allocator_retire_stream(self._get(), live_stream(stream))
 
     def _default_stream(self) -> Stream | None:
         return None
@@ -293,8 +295,10 @@ class PinnedMemory(Allocator):
         call may wait for work of streams that uses freed blocks.
         """
         size = checked_size(size, "size")
+        if stream is not None:
+            live_stream(stream)
         options = _abi.PinnedOptions(
-            near=Device(near)._value if near is not None else _abi.Device(),
+            near=device_value(near, "near") if near is not None else _abi.Device(),
             kind=_abi.PINNED_WRITE_COMBINED if write_combined else _abi.PINNED_PORTABLE,
             flags=0 if may_wait else _abi.PINNED_NO_WAIT,
         )

@@ -8,13 +8,22 @@ import json
 import socket as sockets
 import typing
 
-from berth import _abi
-from berth._handle import RuntimeHandle, Unique, checked_size, checked_text
-from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo
+from berth import _abi, errors
+from berth._arguments import (
+    INT_MAX,
+    INT_MIN,
+    checked_callable,
+    checked_integer,
+    checked_size,
+    checked_text,
+    refuse,
+)
+from berth._handle import RuntimeHandle, Unique
+from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo, device_value
 from berth.device_memory import DeviceMemory, MappedRange
 from berth.memory import Allocator, Block, HostMemory, PinnedMemory
 from berth.sharing import MemoryConnection
-from berth.stream import Stream
+from berth.stream import Stream, live_stream
 
 SEVERITIES = {0: "warning", 1: "error"}
 
@@ -53,6 +62,13 @@ class Runtime(Unique):
         All are called on any thread. Their exceptions go to `sys.unraisablehook`, and count as
         False.
         """
+        for name, function in (
+            ("on_pressure", on_pressure),
+            ("on_map", on_map),
+            ("on_unmap", on_unmap),
+            ("report", report),
+        ):
+            checked_callable(function, name)
         flags = 0 if virtual_memory else _abi.RUNTIME_NO_VIRTUAL_MEMORY
         flags |= 0 if read_environment else _abi.RUNTIME_IGNORE_ENVIRONMENT
         options = _abi.RuntimeOptions(
@@ -112,7 +128,7 @@ class Runtime(Unique):
     def device_info(self, device: Device | str) -> DeviceInfo:
         info = _abi.DeviceInfo()
         _abi.library.berth_device_get_info(
-            self._handle.get(), Device(device)._value, ctypes.byref(info)
+            self._handle.get(), device_value(device), ctypes.byref(info)
         )
         return DeviceInfo(
             info.uuid.decode(),
@@ -125,7 +141,7 @@ class Runtime(Unique):
     def memory_info(self, device: Device | str) -> MemoryInfo:
         info = _abi.MemoryInfo()
         _abi.library.berth_device_get_memory_info(
-            self._handle.get(), Device(device)._value, ctypes.byref(info)
+            self._handle.get(), device_value(device), ctypes.byref(info)
         )
         return MemoryInfo(info.bytes_free, info.bytes_total)
 
@@ -138,7 +154,7 @@ class Runtime(Unique):
 
     def set_current_device(self, device: Device | str) -> None:
         """Makes the device's primary context current on the calling thread."""
-        _abi.library.berth_device_set_current(self._handle.get(), Device(device)._value)
+        _abi.library.berth_device_set_current(self._handle.get(), device_value(device))
 
     def memory(self, device: Device | str) -> DeviceMemory:
         """The allocator of a CUDA device's memory."""
@@ -173,7 +189,10 @@ class Runtime(Unique):
         """Leases a pooled stream; streams of lower numbers run first, 0 is the lowest priority."""
         value = _abi.Stream()
         _abi.library.berth_stream_acquire(
-            self._handle.get(), Device(device)._value, priority, ctypes.byref(value)
+            self._handle.get(),
+            device_value(device),
+            checked_integer(priority, "priority", INT_MIN, INT_MAX),
+            ctypes.byref(value),
         )
         return Stream(self._handle, value, is_leased=True)
 
@@ -182,9 +201,7 @@ class Runtime(Unique):
 
         Call `Allocator.retire_stream()` before that code destroys it.
         """
-        return Stream.from_native(
-            self._handle, Device(device)._value, checked_size(handle, "handle")
-        )
+        return Stream.from_native(self._handle, device_value(device), handle)
 
     def copy_async(
         self, target: Block | int, source: Block | int, size: int, stream: Stream
@@ -243,15 +260,19 @@ class Runtime(Unique):
     def _copy(
         self, function: str, target: Block | int, source: Block | int, size: int, stream: Stream
     ) -> None:
-        to, source_address = (_address(side, size) for side in (target, source))
+        size = checked_size(size, "size")
         getattr(_abi.library, function)(
-            self._handle.get(), to, source_address, checked_size(size, "size"), stream._live()
+            self._handle.get(),
+            _address(target, size, "target"),
+            _address(source, size, "source"),
+            size,
+            live_stream(stream),
         )
 
     def _resolve(self, device: Device | str) -> Device:
         resolved = _abi.Device()
         _abi.library.berth_device_resolve(
-            self._handle.get(), Device(device)._value, ctypes.byref(resolved)
+            self._handle.get(), device_value(device), ctypes.byref(resolved)
         )
         return Device.from_abi(resolved)
 
@@ -271,12 +292,14 @@ class Runtime(Unique):
         return self._allocators.setdefault(key, make(self._handle, pointer))
 
 
-def _address(side: Block | int, size: int) -> int:
+def _address(side: Block | int, size: int, name: str) -> int:
     if not isinstance(side, Block):
-        return checked_size(side, "address")
+        if not hasattr(side, "__index__"):
+            refuse(side, name, "a berth.Block, or an address as an int")
+        return checked_size(side, name)
     if size > side.bytes:
-        from berth.errors import InvalidArgument
-
-        raise InvalidArgument(f"a copy of {size} bytes exceeds a block of {side.bytes} bytes")
+        raise errors.InvalidArgument(
+            f"a copy of {size} bytes exceeds a block of {side.bytes} bytes"
+        )
     side._live()
     return side.pointer

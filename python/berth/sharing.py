@@ -9,7 +9,8 @@ import socket as sockets
 import typing
 
 from berth import _abi, errors
-from berth._handle import ALIVE, Owned, RuntimeHandle, Unique, checked_size
+from berth._arguments import INT_MAX, INT_MIN, checked, checked_integer, checked_time, refuse
+from berth._handle import ALIVE, Owned, RuntimeHandle, Unique
 from berth.device import Device
 from berth.device_memory import Pool
 from berth.memory import Block
@@ -19,7 +20,13 @@ _BLOCK = "shared block"
 
 
 def _milliseconds(seconds: float) -> int:
-    return checked_size(round(seconds * 1000), "timeout")
+    return checked_time(seconds, "timeout", 1000)
+
+
+def _descriptor(socket: sockets.socket | int) -> int:
+    if hasattr(socket, "__index__"):
+        return checked_integer(socket, "socket", INT_MIN, INT_MAX)
+    return checked(socket, sockets.socket, "socket", "a socket, or its descriptor").fileno()
 
 
 class SharedBlock(Unique):
@@ -88,13 +95,13 @@ class MemoryConnection(Unique):
 
     def __init__(self, runtime: RuntimeHandle, socket: sockets.socket | int):
         """Takes ownership of `socket`, a connected one of AF_UNIX and SOCK_SEQPACKET."""
-        number = socket if isinstance(socket, int) else socket.fileno()
+        number = _descriptor(socket)
         self._runtime = runtime
         handle = ctypes.c_void_p()
         pointer = runtime.get()
         _abi.library.berth_memory_connection_open(pointer, number, ctypes.byref(handle))
         self._handle = Owned(handle, _abi.library.berth_memory_connection_close, pointer)
-        if not isinstance(socket, int):
+        if isinstance(socket, sockets.socket):
             socket.detach()
         runtime.begin(_CONNECTION, self)
 
@@ -109,8 +116,15 @@ class MemoryConnection(Unique):
         Waits up to `timeout` seconds while the queue of the other process is full. If it raises,
         blocks that are not empty have not been shared.
         """
-        given = [blocks] if isinstance(blocks, Block) else list(blocks)
+        checked(pool, Pool, "pool", "a berth.Pool")
+        if isinstance(blocks, Block):
+            given = [blocks]
+        elif isinstance(blocks, collections.abc.Iterable):
+            given = list(blocks)
+        else:
+            refuse(blocks, "blocks", "a berth.Block, or an iterable of them")
         for block in given:
+            checked(block, Block, "blocks", "a berth.Block, or an iterable of them")
             if not block.pointer:
                 raise errors.InvalidArgument("an empty block cannot be shared")
             if block._exports:

@@ -26,11 +26,14 @@ CUDA_ERROR_NOT_PERMITTED.
 
 from __future__ import annotations
 
+import collections.abc
 import ctypes
 import dataclasses
 import itertools
 import traceback
 import typing
+
+from berth._arguments import checked, checked_callable, checked_size, checked_text, refuse
 
 __all__ = ["Launch", "Use", "Work", "kernel", "read", "remove", "write"]
 
@@ -100,6 +103,10 @@ class Use:
     bytes: int
     writes: bool
 
+    def __post_init__(self) -> None:
+        checked_size(self.address, "address")
+        checked_size(self.bytes, "bytes")
+
 
 def read(address: int, bytes: int) -> Use:
     return Use(address, bytes, False)
@@ -118,6 +125,14 @@ class Work:
     uses: typing.Sequence[Use] = ()
     compute: typing.Callable[[list[memoryview]], None] | None = None
     duration_ns: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.uses, collections.abc.Iterable):
+            refuse(self.uses, "uses", "a sequence of berth.sim.Use")
+        for use in self.uses:
+            checked(use, Use, "uses", "a sequence of berth.sim.Use")
+        checked_callable(self.compute, "compute")
+        checked_size(self.duration_ns, "duration_ns")
 
 
 _Function = typing.Callable[[Launch], Work]
@@ -169,7 +184,8 @@ def _driver_function() -> typing.Any:
 def kernel(name: str) -> typing.Callable[[_Function], _Function]:
     """Decorates the function that stands in for the kernels of that name: the name in the device
     code, or of C++ that in the source, without parameters."""
-    if not name:
+    encoded = checked_text(name, "name")
+    if not encoded:
         raise ValueError("a kernel without a name; accepted: a name")
 
     def decorate(function: _Function) -> _Function:
@@ -194,7 +210,7 @@ def kernel(name: str) -> typing.Callable[[_Function], _Function]:
             result.contents.data = number
             return 0
 
-        _driver_function()(name.encode(), stand_in, None)
+        _driver_function()(encoded, stand_in, None)
         _stand_ins[name] = stand_in
         return function
 
@@ -203,5 +219,5 @@ def kernel(name: str) -> typing.Callable[[_Function], _Function]:
 
 def remove(name: str) -> None:
     """Removes the function of that name."""
-    _driver_function()(name.encode(), _StandIn(), None)
+    _driver_function()(checked_text(name, "name"), _StandIn(), None)
     _stand_ins.pop(name, None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 
 from berth import _abi, errors
+from berth._arguments import checked, checked_size
 from berth._handle import ALIVE, RuntimeHandle, Unique
 from berth.device import Device
 
@@ -28,7 +29,8 @@ class Stream(Unique):
     def from_native(cls, runtime: RuntimeHandle, device: _abi.Device, handle: int) -> Stream:
         """A foreign stream, by its CUstream; 0 is the legacy default stream."""
         value = _abi.Stream()
-        _abi.library.berth_stream_from_native(runtime.get(), device, handle, ctypes.byref(value))
+        native = checked_size(handle, "handle")
+        _abi.library.berth_stream_from_native(runtime.get(), device, native, ctypes.byref(value))
         return cls(runtime, value, is_leased=False)
 
     @property
@@ -55,8 +57,9 @@ class Stream(Unique):
     def wait_for(self, other: Stream) -> None:
         """Orders work submitted from now on after the work submitted to `other` so far."""
         event = _abi.Event()
+        awaited = live_stream(other, "other")
         pointer = self._runtime.get()
-        _abi.library.berth_event_acquire_recorded(pointer, other._live(), ctypes.byref(event))
+        _abi.library.berth_event_acquire_recorded(pointer, awaited, ctypes.byref(event))
         try:
             _abi.library.berth_stream_wait(self._live(), event)
         finally:
@@ -113,3 +116,8 @@ class Stream(Unique):
 
 
 NO_STREAM = _abi.Stream()
+
+
+def live_stream(value: object, name: str = "stream") -> _abi.Stream:
+    """Checks that an argument is a stream that was not released."""
+    return checked(value, Stream, name, "a berth.Stream")._live()

@@ -96,6 +96,20 @@ class StandIns(unittest.TestCase):
         thread.join()
         self.assertEqual(waited, [True])
 
+    def test_arguments_that_are_wrong_are_named(self):
+        with self.assertRaisesRegex(ValueError, '"address" is -1; accepted: 0 to'):
+            berth.sim.write(-1, 4)
+        with self.assertRaisesRegex(TypeError, '"bytes" is of type str; accepted: an int'):
+            berth.sim.read(0, "4")
+        with self.assertRaisesRegex(TypeError, '"uses" is of type int'):
+            berth.sim.Work([5])
+        with self.assertRaisesRegex(TypeError, '"compute" is of type int'):
+            berth.sim.Work((), 5)
+        with self.assertRaisesRegex(ValueError, '"duration_ns" is'):
+            berth.sim.Work(duration_ns=1 << 64)
+        with self.assertRaisesRegex(TypeError, '"name" is of type int; accepted: a str'):
+            berth.sim.kernel(5)
+
     def test_an_exception_refuses_the_launch_and_so_does_a_missing_stand_in(self):
         @berth.sim.kernel("double_all")
         def fails(launch):
