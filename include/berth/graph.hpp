@@ -2,7 +2,7 @@
 // CUDA graphs: work that is captured once and replayed many times.
 #pragma once
 
-#include <thread>
+#include <cstdint>
 
 #include "berth/device.hpp"
 #include "berth/error.hpp"
@@ -86,7 +86,7 @@ class BERTH_API GraphCapture {
 
  private:
   const StreamRef stream_;
-  const std::thread::id thread_ = std::this_thread::get_id();
+  const std::uint64_t thread_;  ///< unlike a std::thread::id, never that of a later thread
   bool is_open_ = true;
 };
 

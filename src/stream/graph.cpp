@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/format.hpp"
+#include "base/thread_number.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 
@@ -89,7 +90,7 @@ void Graph::replay(StreamRef stream) const {
   context_->driver().graph_launch(native_, stream.native());
 }
 
-GraphCapture::GraphCapture(StreamRef stream) : stream_(stream) {
+GraphCapture::GraphCapture(StreamRef stream) : stream_(stream), thread_(this_thread_number()) {
   if (stream.is_legacy_default() || stream.is_per_thread_default()) {
     throw InvalidArgument(format_text(
         "the {} default stream of {} cannot be captured; accepted: a stream that was "
@@ -124,7 +125,7 @@ GraphCapture::~GraphCapture() {
 Graph GraphCapture::end() {
   if (!is_open_)
     throw InvalidArgument("a capture that has ended cannot be ended again; accepted: a new one");
-  if (thread_ != std::this_thread::get_id()) {
+  if (thread_ != this_thread_number()) {
     throw InvalidArgument(
         format_text("a capture of a stream of {} cannot be ended by this thread; accepted: the "
                     "thread that began it",

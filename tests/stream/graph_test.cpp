@@ -220,6 +220,25 @@ TEST_CASE_FIXTURE(GraphTest, "a capture is ended once, by the thread that began 
   CHECK(log.done() == Names{"captured"});
 }
 
+TEST_CASE_FIXTURE(GraphTest, "a thread with the id of the one that began a capture is another") {
+  const Stream own = runtime->create_stream(kDevice);
+  std::optional<GraphCapture> capture;
+  std::thread::id began;
+  std::thread([&] {
+    began = std::this_thread::get_id();
+    capture.emplace(own);
+  }).join();
+  std::string refusal;
+  for (int attempt = 0; attempt < 100 && refusal.empty(); ++attempt) {
+    std::thread([&] {
+      if (std::this_thread::get_id() != began) return;
+      refusal = message_of<InvalidArgument>([&] { static_cast<void>(capture->end()); });
+    }).join();
+  }
+  CHECK(contains(refusal, "accepted: the thread that began it"));
+  errors_expected = true;  // nobody can end the capture
+}
+
 TEST_CASE_FIXTURE(GraphTest, "a graph may be destroyed while it is replayed") {
   std::optional<Graph> graph = graph_of("captured");
   graph->replay(stream);
