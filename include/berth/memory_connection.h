@@ -24,19 +24,26 @@ typedef struct berth_memory_connection berth_memory_connection;
 
 /// Takes ownership of `socket`, a connected socket of the domain AF_UNIX and the type
 /// SOCK_SEQPACKET.
-/// Errors  BERTH_INVALID_ARGUMENT: another kind of descriptor; it is not closed then.
+/// Errors  BERTH_INVALID_ARGUMENT: another kind of descriptor. BERTH_EXHAUSTED: this process has no
+///         descriptor left. The socket is not closed then.
 BERTH_API berth_status berth_memory_connection_open(berth_runtime* runtime, int socket,
                                                     berth_memory_connection** connection);
 /// Closes the connection, and frees the blocks that the other process has not returned. Blocks that
 /// it has shared with this process stay valid. Null: no effect.
 BERTH_API void berth_memory_connection_close(berth_memory_connection* connection);
+/// Does what berth_memory_connection_close() does, except that `connection` stays valid until then,
+/// and wakes the threads that wait in it: berth_memory_connection_receive() returns no block, and
+/// berth_memory_connection_share() fails with BERTH_FILE, as do later calls. Null, repeated, and in
+/// a forked child: no effect.
+BERTH_API void berth_memory_connection_end(berth_memory_connection* connection);
 
 /// Shares `count` live blocks of `pool`, in their order. `*shared` of them, the first ones, belong
 /// to the connection afterwards, also if the call fails; it frees them. Waits up to `timeout_ms`
 /// milliseconds while the queue of the other process is full.
 /// Errors  BERTH_INVALID_ARGUMENT: a pool that is not contiguous; a pointer that is not the start
 ///         of a live block of the pool. BERTH_NOT_SUPPORTED: the device cannot export memory.
-///         BERTH_EXHAUSTED: the timeout. BERTH_FILE: the connection has ended.
+///         BERTH_EXHAUSTED: the timeout, or this process has no descriptor left. BERTH_FILE: the
+///         connection has ended.
 BERTH_API berth_status berth_memory_connection_share(berth_memory_connection* connection,
                                                      berth_memory_pool* pool, void* const* blocks,
                                                      size_t count, uint64_t timeout_ms,

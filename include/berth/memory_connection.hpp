@@ -85,7 +85,8 @@ class BERTH_API MemoryConnection {
   /// Takes ownership of `socket`, a connected socket of the domain AF_UNIX and the type
   /// SOCK_SEQPACKET, such as one of socketpair() or accept(). `registry` must outlive the
   /// connection and its blocks. Runtime::connect_memory() creates one.
-  /// Errors  InvalidArgument: another kind of descriptor; it is not closed then.
+  /// Errors  InvalidArgument: another kind of descriptor. Exhausted: this process has no descriptor
+  ///         left. The socket is not closed then.
   MemoryConnection(const DeviceRegistry& registry, int socket);
   /// Closes the connection, and frees the blocks that the other process has not returned, which is
   /// reported as a warning unless it has ended: it may still use them. Blocks that it has shared
@@ -99,9 +100,9 @@ class BERTH_API MemoryConnection {
   /// holds some thousand blocks.
   /// Errors  InvalidArgument: an empty block, or one of another pool; a pool that is not
   ///         contiguous. NotSupported: the device cannot export memory. Exhausted: the timeout, or
-  ///         this process has no descriptor left. FileError: the connection has ended, or the
-  ///         system refuses. DriverError. Elements that are not empty have not been shared, and
-  ///         still own their blocks.
+  ///         this process has no descriptor left; the message has their limit. FileError: the
+  ///         connection has ended, or the system refuses. DriverError. Elements that are not empty
+  ///         have not been shared, and still own their blocks.
   void share(MemoryPool& pool, std::span<Allocation> blocks,
              std::chrono::milliseconds timeout = std::chrono::seconds(10));
   void share(MemoryPool& pool, Allocation&& block,
@@ -124,8 +125,12 @@ class BERTH_API MemoryConnection {
   [[nodiscard]] std::vector<SharedBlock> receive(
       std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
-  /// Whether the other process has its end open, as far as calls have noticed.
+  /// Whether both ends are open, as far as calls have noticed.
   [[nodiscard]] bool is_open() const;
+  /// Does at once what the destructor does, and wakes the threads that wait in this connection:
+  /// receive() returns nothing, and share() throws FileError, as do later calls. Repeated, and in a
+  /// forked child: no effect.
+  void end() noexcept;
 
  private:
   friend class SharedBlock;

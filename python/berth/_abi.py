@@ -273,6 +273,7 @@ OTHERS = {
     "berth_runtime_destroy": (None, [handle]),
     "berth_memory_pool_close": (None, [handle]),
     "berth_memory_connection_close": (None, [handle]),
+    "berth_memory_connection_end": (None, [handle]),
     "berth_shared_block_return": (None, [handle]),
     "berth_memory_pool_scope_leave": (None, [handle]),
     "berth_string_free": (None, [c_void_p]),

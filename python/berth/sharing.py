@@ -180,11 +180,12 @@ class MemoryConnection(Unique):
     def close(self) -> None:
         """Closes the connection, and frees the blocks not returned. Repeated: no effect.
 
-        If another thread waits in `receive()`, the connection is closed once that call returns.
-        Blocks that the other process has shared stay valid.
+        A call in which another thread waits is woken: `receive()` returns None, and `share()`
+        raises. Blocks that the other process has shared stay valid.
         """
         if not self._runtime.end(_CONNECTION, self):
             return
+        _abi.library.berth_memory_connection_end(self._handle)
         failures = self._handle.failures
         self._handle = Owned.closed()  # closes the connection, unless another thread refers to it
         if failures:

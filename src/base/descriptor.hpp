@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <unistd.h>
 #include <utility>
 
@@ -27,5 +28,9 @@ class Descriptor {
  private:
   int number_;
 };
+
+/// Why no descriptor can be opened: "this process has no file descriptor left (EMFILE): all 1024
+/// that it may have (RLIMIT_NOFILE) are open". Empty if one can.
+std::string descriptor_shortage();
 
 }  // namespace berth

@@ -57,6 +57,10 @@ void berth_memory_connection_close(berth_memory_connection* connection) {
   delete connection;
 }
 
+void berth_memory_connection_end(berth_memory_connection* connection) {
+  if (connection != nullptr) connection->connection.end();
+}
+
 berth_status berth_memory_connection_share(berth_memory_connection* connection,
                                            berth_memory_pool* pool, void* const* blocks,
                                            size_t count, uint64_t timeout_ms, size_t* shared) {

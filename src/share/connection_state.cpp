@@ -3,7 +3,10 @@
 #include "share/connection_state.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <utility>
 
 #include "berth/device_registry.hpp"
@@ -42,7 +45,18 @@ MemoryProperties shareable(DevicePool& pool, const Allocation& block) {
       pool.name(), pool.device().to_string()));
 }
 
+Descriptor make_event() {
+  Descriptor made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (made.is_open()) return made;
+  const std::string shortage = descriptor_shortage();
+  throw Exhausted(format_text("{} cannot be made: {}", kName,
+                              shortage.empty() ? "eventfd() failed" : shortage));
+}
+
 }  // namespace
+
+MemoryConnection::Impl::Impl(const DeviceRegistry& registry, int socket)
+    : registry_(registry), ended_(make_event()), socket_(socket) {}
 
 std::size_t MemoryConnection::Impl::blocks_shared() const {
   origin_.require_here(kName);
@@ -53,7 +67,7 @@ std::size_t MemoryConnection::Impl::blocks_shared() const {
 bool MemoryConnection::Impl::is_open() const {
   origin_.require_here(kName);
   const MutexLock lock(mutex_);
-  return socket_.is_open();
+  return socket_.is_open() && !is_ended_;
 }
 
 void MemoryConnection::Impl::share(DevicePool& pool, std::span<Allocation> blocks, Time deadline) {
@@ -72,7 +86,7 @@ void MemoryConnection::Impl::share(DevicePool& pool, std::span<Allocation> block
       if (count > 0) continue;
       socket = socket_.number();
     }
-    if (!await_socket(socket, POLLOUT | POLLIN, deadline)) {
+    if (!await_socket(socket, POLLOUT | POLLIN, ended_.number(), deadline)) {
       throw Exhausted(format_text(
           "{} of {} blocks are not shared: the other process does not receive, and its queue is "
           "full; accepted: a longer timeout",
@@ -109,6 +123,7 @@ ShareMessage MemoryConnection::Impl::pack(const DevicePool& pool,
 std::size_t MemoryConnection::Impl::share_some(const DevicePool& pool,
                                                std::span<const MemoryProperties> properties,
                                                std::span<Allocation> blocks) {
+  if (is_ended_) throw FileError("this process has ended the memory connection");
   if (!socket_.is_open()) refuse_ended();
   driver_ = &registry_.context(pool.device()).driver();
   const ShareMessage message = pack(pool, properties, blocks);
@@ -142,6 +157,10 @@ std::size_t MemoryConnection::Impl::reclaim() {
 void MemoryConnection::Impl::end() noexcept {
   Blocks freed;  // destroyed without the lock
   const MutexLock lock(mutex_);
+  if (is_ended_) return;
+  is_ended_ = true;
+  const std::uint64_t once = 1;
+  BERTH_CHECK(::write(ended_.number(), &once, sizeof once) == sizeof once);
   try {
     pump();
   } catch (const std::exception& error) {  // a malformed message, or std::bad_alloc

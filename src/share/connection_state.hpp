@@ -49,7 +49,7 @@ class MemoryConnection::Impl : public std::enable_shared_from_this<Impl> {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  Impl(const DeviceRegistry& registry, int socket) : registry_(registry), socket_(socket) {}
+  Impl(const DeviceRegistry& registry, int socket);
 
   /// Contracts of these: MemoryConnection.
   void share(DevicePool& pool, std::span<Allocation> blocks, Time deadline) BERTH_EXCLUDES(mutex_);
@@ -60,7 +60,7 @@ class MemoryConnection::Impl : public std::enable_shared_from_this<Impl> {
 
   /// Returns an imported block to the other process.
   void give_back(std::uint64_t number) noexcept BERTH_EXCLUDES(mutex_);
-  /// Frees the blocks that this process has shared.
+  /// Frees the blocks that this process has shared, and wakes the threads that wait.
   void end() noexcept BERTH_EXCLUDES(mutex_);
   /// False in a forked child.
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
@@ -91,8 +91,10 @@ class MemoryConnection::Impl : public std::enable_shared_from_this<Impl> {
 
   const DeviceRegistry& registry_;
   const ForkOrigin origin_;
+  const Descriptor ended_;  ///< an eventfd that is readable once this process has ended its use
   mutable Mutex mutex_;
   MessageSocket socket_ BERTH_GUARDED_BY(mutex_);
+  bool is_ended_ BERTH_GUARDED_BY(mutex_) = false;
 
   // Blocks of this process, by number.
   Blocks shared_ BERTH_GUARDED_BY(mutex_);    ///< the other process has them

@@ -23,12 +23,13 @@ std::vector<SharedBlock> MemoryConnection::Impl::receive(Time deadline) {
     int socket = -1;
     {
       const MutexLock lock(mutex_);
+      if (is_ended_) return {};
       if (arrived_.empty()) pump();
       import_arrived(blocks);
       if (!blocks.empty() || !socket_.is_open()) return blocks;
       socket = socket_.number();
     }
-    if (!await_socket(socket, POLLIN, deadline)) return {};
+    if (!await_socket(socket, POLLIN, ended_.number(), deadline)) return {};
   }
 }
 
@@ -50,10 +51,10 @@ void MemoryConnection::Impl::import_arrived(std::vector<SharedBlock>& blocks) {
 
 void MemoryConnection::Impl::import(ShareMessage& message, std::vector<SharedBlock>& blocks) {
   if (message.descriptors.size() < message.segments.size()) {
+    std::string shortage = descriptor_shortage();
+    if (shortage.empty()) shortage = "this process had no file descriptor left (RLIMIT_NOFILE)";
     message.descriptors.clear();  // because the program may need descriptors to handle the error
-    throw Exhausted(
-        "blocks of another process cannot be received: this process has no file descriptor left "
-        "(RLIMIT_NOFILE)");
+    throw Exhausted("blocks of another process cannot be received: " + shortage);
   }
   const Device device = device_of(message.uuid);
   DeviceContext& context = registry_.context(device);

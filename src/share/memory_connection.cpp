@@ -77,4 +77,8 @@ bool MemoryConnection::is_open() const {
   return impl_->is_open();
 }
 
+void MemoryConnection::end() noexcept {
+  if (impl_ != nullptr && impl_->is_here()) impl_->end();
+}
+
 }  // namespace berth

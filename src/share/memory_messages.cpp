@@ -43,7 +43,8 @@ constexpr std::size_t kControlBytes = CMSG_SPACE(kSegmentsMax * sizeof(int));
   const int error = errno;
   const std::string why = std::generic_category().message(error);
   if (error == EMFILE || error == ENFILE || error == ETOOMANYREFS)
-    throw Exhausted(format_text("the socket of a memory connection: {}: {}", call, why));
+    throw Exhausted(format_text("the socket of a memory connection: {}: {}{}", call, why,
+                                error == EMFILE ? ": " + descriptor_shortage() : ""));
   fail(format_text("{}: {}", call, why));
 }
 

@@ -68,6 +68,11 @@ static void blocks_are_shared_and_returned(const struct machine* machine) {
   bool is_open = false;
   CHECK_OK(berth_memory_connection_is_open(ends.giver, &is_open));
   CHECK(is_open);
+  berth_memory_connection_end(ends.taker);
+  berth_memory_connection_end(ends.taker);
+  CHECK_OK(berth_memory_connection_is_open(ends.taker, &is_open));
+  CHECK_OK(berth_memory_connection_receive(ends.taker, UINT64_MAX, &none));
+  CHECK(none == NULL && !is_open);
   berth_memory_connection_close(ends.taker);
   ends.taker = NULL;
   CHECK_OK(berth_memory_connection_receive(ends.giver, UINT64_MAX, &none));
@@ -89,6 +94,7 @@ static void refused_blocks_stay_with_the_caller(const struct machine* machine) {
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "cannot carry shared memory",
               berth_memory_connection_open(machine->runtime, -1, &connection));
   CHECK(connection == NULL);
+  berth_memory_connection_end(NULL);
   berth_memory_connection_close(NULL);
   berth_shared_block_return(NULL);
   close_ends(&ends);

@@ -4,9 +4,12 @@
 
 import gc
 import os
+import pathlib
 import socket
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 import berth
@@ -128,6 +131,24 @@ class SharingTest(unittest.TestCase):
             self.connection.share(self.pool, block)
         with self.assertRaisesRegex(berth.InvalidArgument, "closed"):
             self.connection.receive()
+
+    def test_close_wakes_a_thread_that_waits(self):
+        results = []
+
+        def receive():
+            try:
+                results.append(self.connection.receive(86400.0))
+            except berth.InvalidArgument:  # it had not begun to wait
+                results.append(None)
+
+        waits = threading.Thread(target=receive, daemon=True)
+        waits.start()
+        state = pathlib.Path(f"/proc/self/task/{waits.native_id}/stat")
+        while state.read_text().rpartition(")")[2].split()[0] != "S":
+            time.sleep(0.001)
+        self.connection.close()
+        waits.join(TIMEOUT)
+        self.assertEqual(results, [None])
 
     def run_peer(self, how):
         number = self.theirs.fileno()

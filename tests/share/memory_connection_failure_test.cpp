@@ -136,6 +136,38 @@ TEST_CASE("blocks for which the process has no descriptor left go back, and the 
   CHECK(taker.receive(10s).size() == 1);
 }
 
+TEST_CASE("without a descriptor left nothing is shared or connected, and the error has the limit") {
+  ShareTest test;
+  SocketPair sockets;
+  SocketPair others;
+  MemoryConnection giver = test.connect(sockets.take(0));
+  std::vector<Allocation> blocks = test.blocks(1, 1_MiB);
+  rlimit usual{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+  const rlimit none{free_descriptor(1), usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const std::string shared = message_of<Exhausted>([&] {
+    giver.share(test.pool, blocks);
+    return 0;
+  });
+  const std::string connected = message_of<Exhausted>([&] {
+    const MemoryConnection refused = test.connect(others.end(0));
+    return 0;
+  });
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &usual) == 0);
+  const std::string limit = "all " + std::to_string(none.rlim_cur) + " that it may have";
+  for (const std::string& message : {shared, connected}) {
+    CHECK(contains(message, "no file descriptor left (EMFILE): " + limit));
+  }
+  CHECK(contains(shared, "memory of cuda:0 cannot be exported"));
+  CHECK(contains(shared, "CUDA_ERROR_OPERATING_SYSTEM"));
+  CHECK(bool(blocks[0]));
+  giver.share(test.pool, blocks);
+  const MemoryConnection accepted = test.connect(others.take(0));
+  sockets.close_end(1);
+  CHECK(giver.reclaim() == 1);
+}
+
 TEST_CASE("each driver call of sharing may fail once: nothing is lost, and a repeat works") {
   // The pool's segment is mapped first, and then the import.
   for (const char* const fault :

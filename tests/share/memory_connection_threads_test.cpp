@@ -2,6 +2,7 @@
 // One connection and many threads: some share and reclaim, some receive and return.
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,6 +13,49 @@ namespace memory_connection_threads_test {
 using namespace berth;
 using namespace berth::test;
 using namespace std::chrono_literals;
+
+TEST_CASE("the end of a connection wakes the threads that wait in it") {
+  ShareTest test;
+  SocketPair sockets;
+  MemoryConnection giver = test.connect(sockets.take(0));
+  std::atomic<int> woken = 0;
+  std::thread receives([&] { woken += giver.receive(24h).empty() ? 1 : 0; });
+  std::thread shares([&] {
+    const std::string message = message_of<FileError>([&] {
+      for (;;)
+        giver.share(test.pool, test.pool.allocate(100'000, test.stream),
+                    24h);  // until the queue is full
+      return 0;
+    });
+    woken += contains(message, "this process has ended the memory connection") ? 1 : 0;
+  });
+  while (giver.blocks_shared() < 10) std::this_thread::yield();
+  giver.end();
+  giver.end();
+  receives.join();
+  shares.join();
+  CHECK(woken == 2);
+  CHECK_FALSE(giver.is_open());
+  CHECK(giver.receive(24h).empty());
+  CHECK(giver.reclaim() == 0);
+  CHECK(giver.blocks_shared() == 0);
+  CHECK(test.blocks_live() == 0);
+}
+
+TEST_CASE("blocks that were received outlast the end of their connection, and are returned") {
+  ShareTest test;
+  SocketPair sockets;
+  MemoryConnection giver = test.connect(sockets.take(0));
+  MemoryConnection taker = test.connect(sockets.take(1));
+  giver.share(test.pool, test.pool.allocate(1_MiB, test.stream));
+  std::vector<SharedBlock> received = taker.receive(10s);
+  REQUIRE(received.size() == 1);
+  taker.end();
+  CHECK(giver.reclaim() == 0);
+  CHECK(giver.is_open());
+  received.clear();
+  CHECK(giver.reclaim() == 1);
+}
 
 TEST_CASE("threads share, receive, return and reclaim over one connection") {
   ShareTest test;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/source/mapped_segments.hpp"
 
+#include <cstddef>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -104,9 +106,17 @@ Descriptor MappedSegments::export_segment(std::uintptr_t address) const {
   const auto segment = segments_.find(address);
   BERTH_CHECK(segment != segments_.end());
   int number = -1;
-  context_.driver().mem_export_to_shareable_handle(&number, segment->second.handle,
-                                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL);
-  return Descriptor(number);
+  const Driver& driver = context_.driver();
+  const CUresult result = driver.try_mem_export_to_shareable_handle(
+      &number, segment->second.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL);
+  if (result == CUDA_SUCCESS) return Descriptor(number);
+  if (const std::string shortage = descriptor_shortage(); !shortage.empty()) {
+    throw Exhausted(format_text(
+        "memory of {} cannot be exported: {}; {}: {}", context_.device().to_string(), shortage,
+        kDriverCallNames[std::size_t(DriverCall::mem_export_to_shareable_handle)],
+        driver.describe(result)));
+  }
+  driver.raise(DriverCall::mem_export_to_shareable_handle, result);
 }
 
 }  // namespace berth
