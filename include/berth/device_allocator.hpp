@@ -147,9 +147,9 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Creates a private pool of the device's memory.
   /// Errors  InvalidArgument: a name that is not accepted. DriverError: no address space.
   [[nodiscard]] MemoryPool create_pool(const MemoryPoolOptions& options);
-  /// MemoryPool::sleep() and wake() for all pools of that name. If one of them fails to fall
-  /// asleep, those before it are woken. If one fails to wake, those before it are awake.
-  /// Errors  InvalidArgument: no pool of that name.
+  /// MemoryPool::sleep() and wake() for all open pools of that name. If one of them fails to fall
+  /// asleep, all are awake with their content. If one fails to wake, those before it are awake.
+  /// Errors  InvalidArgument: no open pool of that name.
   std::size_t sleep(std::string_view name, SleepContent content = SleepContent::discard);
   void wake(std::string_view name);
   /// Snapshots of the private pools, including closed ones with live blocks, oldest first.

@@ -113,9 +113,10 @@ class BERTH_API MemoryPool final : public Allocator {
 
   /// Returns all physical memory of the pool to the driver, including that of live blocks.
   /// Addresses stay valid. Until wake(), the device must not use memory of the pool, allocations
-  /// throw InvalidArgument, and frees are allowed. The result is the number of bytes returned; 0 if
-  /// the pool is asleep. Must not be called while work of the device is captured, because it breaks
-  /// the capture.
+  /// throw InvalidArgument, and frees are allowed. A pool that is closed asleep cannot be woken, so
+  /// its blocks can only be freed. The result is the number of bytes returned; 0 if the pool is
+  /// asleep. Must not be called while work of the device is captured, because it breaks the
+  /// capture.
   /// Blocking  Waits for all work of the device.
   /// Errors    NotSupported: without virtual memory, addresses cannot be kept. OutOfMemory: the
   ///           host has no memory for the content. DriverError. The pool is then awake and

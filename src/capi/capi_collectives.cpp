@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <span>
+#include <cstddef>
 #include <vector>
 
 #include "capi/capi_convert.hpp"
@@ -15,8 +15,11 @@ std::vector<Shard> to_shards(const berth_shard* shards, std::size_t count) {
   if (count > 0) require(shards, "shards");
   std::vector<Shard> converted;
   converted.reserve(count);
-  for (const berth_shard& shard : std::span(shards, count))
-    converted.push_back({shard.data, shard.bytes, to_stream(shard.stream)});
+  for (std::size_t index = 0; index < count; ++index) {
+    const berth_shard& shard = shards[index];
+    converted.push_back(
+        {shard.data, shard.bytes, to_stream_at(shard.stream, "shards", index, ".stream")});
+  }
   return converted;
 }
 

@@ -46,6 +46,12 @@ StreamRef to_stream(berth_stream stream, const char* parameter) {
   return {*reinterpret_cast<DeviceContext*>(stream.context), stream.native};
 }
 
+StreamRef to_stream_at(berth_stream stream, const char* array, std::size_t index,
+                       const char* member) {
+  if (stream.context != nullptr) return to_stream(stream);
+  return to_stream(stream, format_text("{}[{}]{}", array, index, member).c_str());
+}
+
 CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream) {
   const bool has_source = source_stream.context != nullptr;
   if (target_stream.context == nullptr && has_source) target_stream = source_stream;

@@ -41,6 +41,9 @@ Device to_device(berth_device device, const char* parameter = "device");
 berth_device from_device(Device device) noexcept;
 
 StreamRef to_stream(berth_stream stream, const char* parameter = "stream");
+/// The same for an element of an array, or for a member of it, ".stream".
+StreamRef to_stream_at(berth_stream stream, const char* array, std::size_t index,
+                       const char* member = "");
 /// If one side has no stream, that of the other side.
 CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream);
 berth_stream from_stream(StreamRef stream) noexcept;

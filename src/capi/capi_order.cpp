@@ -23,7 +23,8 @@ berth_status berth_stream_join(berth_runtime* runtime, berth_stream waiter,
     if (count > 0) require(streams, "streams");
     std::vector<StreamRef> joined;
     joined.reserve(count);
-    for (std::size_t index = 0; index < count; ++index) joined.push_back(to_stream(streams[index]));
+    for (std::size_t index = 0; index < count; ++index)
+      joined.push_back(to_stream_at(streams[index], "streams", index));
     owner.join(to_stream(waiter), joined);
   });
 }

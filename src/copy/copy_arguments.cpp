@@ -184,8 +184,10 @@ void require_filled_by(const MemoryKind& kind, const void* target, StreamRef str
   if (kind.device != nullptr)
     refuse_stream(stream, *kind.device, "fill", "a stream of that device");
   throw InvalidArgument(format_text(
-      "{} is host memory, which no stream fills; accepted: memory of a device, or managed memory",
-      target));
+      "{} is no memory of a device, but {}; accepted: memory of a device, or managed memory",
+      target,
+      kind.is_pinned() ? "pinned host memory, which no stream fills"
+                       : "host memory, which no stream fills, or memory that was freed"));
 }
 
 void require_host_memory(const DeviceRegistry& registry, const OwnHostMemory& own, const void* data,

@@ -64,7 +64,7 @@ ContextScope::ContextScope(DeviceContext& context, std::nothrow_t) noexcept
   try {
     enter(context);
   } catch (const std::exception& error) {  // or a lack of memory for the message
-    driver_.report(Severity::error, "in a destructor", error);
+    driver_.report(Severity::error, "a resource is returned without its context", error);
   }
 }
 

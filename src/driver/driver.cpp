@@ -93,7 +93,7 @@ void Driver::raise(DriverCall call, CUresult result) const {
 bool Driver::report_failure(DriverCall call, CUresult result) const noexcept {
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return true;
   try {
-    report(Severity::error, format_text("{} failed in a destructor: {}",
+    report(Severity::error, format_text("{} failed while a resource was returned: {}",
                                         kDriverCallNames[std::size_t(call)], describe(result)));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }

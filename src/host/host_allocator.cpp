@@ -314,7 +314,7 @@ class HostAllocator::Impl final : public StreamObserver {
     throw OutOfMemory(describe_out_of_memory({.allocator = kHostAllocatorName,
                                               .bytes_requested = bytes,
                                               .counters = blocks_.counters(),
-                                              .bytes_reserved_max = budget_.max(),
+                                              .bytes_reserved_max = budget_.limit(),
                                               .largest_free_block_bytes = 0,
                                               .driver_free_bytes = 0,
                                               .driver_total_bytes = 0}));

@@ -249,6 +249,13 @@ std::size_t CachingAllocator::sleep(DeviceContext& context, SleepContent content
   return reserve_.sleep(context, content);
 }
 
+std::optional<Reserve::Sleep> CachingAllocator::begin_sleep(DeviceContext& context,
+                                                            SleepContent content) {
+  require_origin();
+  MappingNotices::require_outside("sleep()");
+  return reserve_.begin_sleep(context, content);
+}
+
 void CachingAllocator::wake(DeviceContext& context) {
   require_origin();
   MappingNotices::require_outside("wake()");
@@ -263,10 +270,19 @@ void CachingAllocator::wake(DeviceContext& context) {
       others_(budget.reclaim_target_bytes(bytes), HostWait::yes) > 0 &&
       reserve_.try_to_wake(context))
     return;
-  throw OutOfMemory(format_text(
-      "{} cannot wake: the device has less than {} free, or the limit is reached; it stays "
-      "asleep, and can be woken when memory is available",
-      name(), format_bytes(bytes)));
+  std::size_t driver_free = 0;
+  std::size_t driver_total = 0;
+  {
+    const ContextScope scope(context);
+    driver_.try_mem_get_info(&driver_free, &driver_total);
+  }
+  throw OutOfMemory(describe_refused_wake({.allocator = name(),
+                                           .bytes_needed = bytes,
+                                           .bytes_reserved_max = budget.limit(),
+                                           .bytes_left = budget.room(),
+                                           .headroom_bytes = reserve_.headroom_bytes(),
+                                           .driver_free_bytes = driver_free,
+                                           .driver_total_bytes = driver_total}));
 }
 
 }  // namespace berth

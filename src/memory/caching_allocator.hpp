@@ -135,6 +135,11 @@ class CachingAllocator final : public StreamObserver {
 
   /// Contracts of these: MemoryPool. Not while the device of `context` is being captured.
   std::size_t sleep(DeviceContext& context, SleepContent content);
+  /// The steps of sleep(): Reserve.
+  [[nodiscard]] std::optional<Reserve::Sleep> begin_sleep(DeviceContext& context,
+                                                          SleepContent content);
+  std::size_t finish_sleep(const Reserve::Sleep& begun) { return reserve_.finish_sleep(begun); }
+  void cancel_sleep(const Reserve::Sleep& begun) noexcept { reserve_.cancel_sleep(begun.number); }
   void wake(DeviceContext& context);
   [[nodiscard]] bool is_asleep() const;
   /// Contract: SegmentSource::grant_access().

@@ -368,9 +368,11 @@ void CachingAllocator::refuse_impossible(const Request& request) {
   ++heap_.counters.out_of_memory;
   const bool is_limited = request.bytes_requested <= reserve_.source_capacity_bytes();
   if (is_limited) ++heap_.counters.limit_rejections;
-  throw OutOfMemory(
-      describe_impossible_request(name(), request.bytes_requested, capacity,
-                                  is_limited ? Capacity::limited : Capacity::of_the_machine));
+  const bool is_beside_others = is_limited && reserve_.budget().limit() > capacity;
+  throw OutOfMemory(describe_impossible_request(name(), request.bytes_requested, capacity,
+                                                is_beside_others ? Capacity::beside_headroom
+                                                : is_limited     ? Capacity::limited
+                                                                 : Capacity::of_the_machine));
 }
 
 void CachingAllocator::fail(const Request& request) {
@@ -387,7 +389,8 @@ void CachingAllocator::fail(const Request& request) {
       describe_out_of_memory({.allocator = name(),
                               .bytes_requested = request.bytes_requested,
                               .counters = heap_.counters,
-                              .bytes_reserved_max = reserve_.budget().max(),
+                              .bytes_reserved_max = reserve_.budget().limit(),
+                              .headroom_bytes = reserve_.headroom_bytes(),
                               .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
                               .driver_free_bytes = driver_free,
                               .driver_total_bytes = driver_total}),

@@ -20,6 +20,7 @@ class MemoryBudget {
   struct Limits {
     std::size_t max = kNoLimit;
     std::size_t soft_max = kNoLimit;
+    std::size_t capacity = kNoLimit;  ///< the memory that exists, less what is left to others
   };
 
   /// `whole`: the budget that includes this one and must outlive it, or null.
@@ -33,7 +34,8 @@ class MemoryBudget {
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
   void set_limits(const Limits& limits) {
-    max_.store(limits.max, std::memory_order_relaxed);
+    limit_.store(limits.max, std::memory_order_relaxed);
+    max_.store(std::min(limits.max, limits.capacity), std::memory_order_relaxed);
     soft_max_.store(limits.soft_max, std::memory_order_relaxed);
     ++root().room_increases_;  // there may be more room now
   }
@@ -129,6 +131,16 @@ class MemoryBudget {
   }
 
   [[nodiscard]] std::size_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
+  /// The limit here or of the whole, regardless of the capacity; kNoLimit: none.
+  [[nodiscard]] std::size_t limit() const {
+    const std::size_t own = limit_.load(std::memory_order_relaxed);
+    return whole_ == nullptr ? own : std::min(own, whole_->limit());
+  }
+  /// Bytes that may be reserved here now.
+  [[nodiscard]] std::size_t room() const {
+    const std::size_t own = room(max_, reserved());
+    return whole_ == nullptr ? own : std::min(own, whole_->room());
+  }
   /// The maximum that may be reserved here if the other parts are empty.
   [[nodiscard]] std::size_t max() const {
     const std::size_t own = max_.load(std::memory_order_relaxed);
@@ -147,7 +159,8 @@ class MemoryBudget {
   }
 
   MemoryBudget* const whole_;
-  std::atomic<std::size_t> max_;
+  std::atomic<std::size_t> limit_;
+  std::atomic<std::size_t> max_;  ///< the limit, or the capacity
   std::atomic<std::size_t> soft_max_;
   std::atomic<std::size_t> reserved_ = 0;
   std::atomic<std::uint64_t> room_increases_ = 0;

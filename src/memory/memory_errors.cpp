@@ -12,6 +12,11 @@ std::string exact(std::size_t bytes) {
   return format_text("{} ({} B)", format_bytes(bytes), bytes);
 }
 
+void append_driver_memory(std::string& text, std::size_t free, std::size_t total) {
+  if (total == 0) return;
+  text += format_text("; the driver has {} of {} free", format_bytes(free), format_bytes(total));
+}
+
 std::string describe_place(const void* data, const Block* covering) {
   if (covering == nullptr) return kNotOfThisAllocator;
   switch (covering->state()) {
@@ -47,18 +52,35 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
   if (numbers.bytes_reserved_max != MemoryBudget::kNoLimit) {
     text += format_text("; limit {}", format_bytes(numbers.bytes_reserved_max));
   }
-  if (numbers.driver_total_bytes > 0) {
-    text += format_text("; the driver has {} of {} free", format_bytes(numbers.driver_free_bytes),
-                        format_bytes(numbers.driver_total_bytes));
+  if (numbers.headroom_bytes > 0) {
+    text += format_text("; headroom {}", format_bytes(numbers.headroom_bytes));
   }
+  append_driver_memory(text, numbers.driver_free_bytes, numbers.driver_total_bytes);
   return text;
+}
+
+std::string describe_refused_wake(const RefusedWakeNumbers& numbers) {
+  std::string text =
+      format_text("{} cannot wake: it needs {}", numbers.allocator, exact(numbers.bytes_needed));
+  const bool is_limited = numbers.bytes_reserved_max != MemoryBudget::kNoLimit;
+  if (is_limited) text += format_text("; limit {}", format_bytes(numbers.bytes_reserved_max));
+  if (numbers.headroom_bytes > 0) {
+    text += format_text("; headroom {}", format_bytes(numbers.headroom_bytes));
+  }
+  if (is_limited || numbers.headroom_bytes > 0) {
+    text += format_text("; {} left to reserve", format_bytes(numbers.bytes_left));
+  }
+  append_driver_memory(text, numbers.driver_free_bytes, numbers.driver_total_bytes);
+  return text + "; it is still asleep, and can be woken when memory is available";
 }
 
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
                                         std::size_t capacity_bytes, Capacity capacity) {
+  const char* const bound = capacity == Capacity::limited           ? "the limit"
+                            : capacity == Capacity::beside_headroom ? "what the headroom leaves"
+                                                                    : "the capacity";
   return format_text("{} is out of memory: asked for {}, accepted: at most {}, which is {}",
-                     allocator, exact(bytes), exact(capacity_bytes),
-                     capacity == Capacity::limited ? "the limit" : "the capacity");
+                     allocator, exact(bytes), exact(capacity_bytes), bound);
 }
 
 std::string describe_capture_without_pool() {

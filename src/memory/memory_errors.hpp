@@ -18,6 +18,7 @@ struct OutOfMemoryNumbers {
   std::size_t bytes_requested;
   MemoryCounters counters;
   std::size_t bytes_reserved_max;  ///< MemoryBudget::kNoLimit: none
+  std::size_t headroom_bytes = 0;
   std::size_t largest_free_block_bytes;
   std::size_t driver_free_bytes;  ///< 0, as driver_total_bytes, if the driver was not queried
   std::size_t driver_total_bytes;
@@ -25,10 +26,23 @@ struct OutOfMemoryNumbers {
 
 std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers);
 
+struct RefusedWakeNumbers {
+  std::string allocator;
+  std::size_t bytes_needed;
+  std::size_t bytes_reserved_max;  ///< MemoryBudget::kNoLimit: none
+  std::size_t bytes_left;          ///< within the limit and the headroom
+  std::size_t headroom_bytes;
+  std::size_t driver_free_bytes;  ///< 0, as driver_total_bytes, if the driver does not answer
+  std::size_t driver_total_bytes;
+};
+
+std::string describe_refused_wake(const RefusedWakeNumbers& numbers);
+
 /// The bound of the largest possible request.
-enum class Capacity : bool {
-  limited,         ///< MemoryLimits
-  of_the_machine,  ///< all memory of the machine
+enum class Capacity {
+  limited,          ///< MemoryLimits
+  beside_headroom,  ///< DeviceAllocatorOptions::headroom_bytes
+  of_the_machine,   ///< all memory of the machine
 };
 
 /// A request that could not be served even if all memory were free.

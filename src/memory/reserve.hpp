@@ -56,6 +56,7 @@ class Reserve {
   }
   [[nodiscard]] std::size_t source_capacity_bytes() const { return source_->capacity_bytes(); }
   [[nodiscard]] MemoryBudget& budget() const { return options_.budget; }
+  [[nodiscard]] std::size_t headroom_bytes() const { return options_.headroom_bytes; }
   /// Whether a block of `bytes` in this whole segment would leave more than the slack unused.
   [[nodiscard]] bool exceeds_slack(const Block& hole, std::size_t bytes) const
       BERTH_REQUIRES(heap_.mutex);
@@ -106,7 +107,22 @@ class Reserve {
 
   /// Contracts of these: MemoryPool. Not while the device of `context` is being captured.
   std::size_t sleep(DeviceContext& context, SleepContent content)
+      BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex) {
+    const auto begun = begin_sleep(context, content);
+    return begun ? finish_sleep(*begun) : 0;
+  }
+  struct Sleep {
+    std::uint64_t number;
+    std::set<std::uintptr_t> stitched;
+  };
+  /// The part of sleep() that may fail, after which requests are refused, and memory is still
+  /// mapped. nullopt: it is asleep, or another thread has woken it meanwhile.
+  [[nodiscard]] std::optional<Sleep> begin_sleep(DeviceContext& context, SleepContent content)
       BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// The rest, unless another thread has woken it. Returns the bytes.
+  std::size_t finish_sleep(const Sleep& begun) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// Undoes begin_sleep().
+  void cancel_sleep(std::uint64_t number) noexcept BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// False if there is no memory.
   bool try_to_wake(DeviceContext& context) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Drops the content that sleep() kept.
@@ -163,7 +179,7 @@ class Reserve {
   std::unique_ptr<SegmentSource> source_;
   HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, if kept
   std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< number of sleeps begun
-  /// Between the two steps of sleep(): requests are refused, and memory is still mapped.
+  /// Between begin_sleep() and finish_sleep().
   bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;
   DemandHistory history_ BERTH_GUARDED_BY(heap_.mutex);
 };

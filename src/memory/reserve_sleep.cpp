@@ -32,13 +32,13 @@ bool Reserve::is_asleep_since(std::uint64_t sleep) const {
   return heap_.is_asleep && sleeps_ == sleep;
 }
 
-std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
+std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, SleepContent content) {
   source_->require_sleep();
   std::uint64_t number = 0;
   {
     const MutexLock slow(heap_.slow_mutex);
     const MutexLock lock(heap_.mutex);
-    if (heap_.is_asleep) return 0;
+    if (heap_.is_asleep) return std::nullopt;
     // Thread caches are disabled then, so that all allocations reach the heap, which refuses them.
     heap_.drop_caches();
     heap_.is_asleep = true;
@@ -51,24 +51,34 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
       wait_for(context);  // without a lock, which the work may need
     }
     const MutexLock slow(heap_.slow_mutex);
-    if (!is_asleep_since(number)) return 0;
-    const MemoryBudget::Change change(options_.budget);
+    if (!is_asleep_since(number)) return std::nullopt;
     if (content == SleepContent::keep) content_.save(context, ranges_in_use());
-    const std::size_t bytes = source_->sleep(stitched_addresses());
-    has_memory_asleep_ = false;
-    options_.budget.release(bytes);
-    const MutexLock lock(heap_.mutex);
-    lower_gauge(heap_.counters.bytes_reserved, bytes);
-    raise_gauge(heap_.counters.bytes_asleep, bytes);
-    return bytes;
+    return Sleep{number, stitched_addresses()};
   } catch (...) {
-    const MutexLock slow(heap_.slow_mutex);
-    if (!is_asleep_since(number)) throw;
-    content_.clear();
-    const MutexLock lock(heap_.mutex);
-    heap_.is_asleep = false;
+    cancel_sleep(number);
     throw;
   }
+}
+
+std::size_t Reserve::finish_sleep(const Sleep& begun) {
+  const MutexLock slow(heap_.slow_mutex);
+  if (!is_asleep_since(begun.number)) return 0;
+  const MemoryBudget::Change change(options_.budget);
+  const std::size_t bytes = source_->sleep(begun.stitched);
+  has_memory_asleep_ = false;
+  options_.budget.release(bytes);
+  const MutexLock lock(heap_.mutex);
+  lower_gauge(heap_.counters.bytes_reserved, bytes);
+  raise_gauge(heap_.counters.bytes_asleep, bytes);
+  return bytes;
+}
+
+void Reserve::cancel_sleep(std::uint64_t number) noexcept {
+  const MutexLock slow(heap_.slow_mutex);
+  if (!is_asleep_since(number)) return;
+  content_.clear();
+  const MutexLock lock(heap_.mutex);
+  heap_.is_asleep = false;
 }
 
 bool Reserve::try_to_wake(DeviceContext& context) {
@@ -78,8 +88,9 @@ bool Reserve::try_to_wake(DeviceContext& context) {
   {
     const MutexLock lock(heap_.mutex);
     if (!heap_.is_asleep) return true;
-    if (has_memory_asleep_) {  // another thread's sleep() waits for the device, and then returns
+    if (has_memory_asleep_) {  // another thread's sleep() has not finished, and then returns
       heap_.is_asleep = false;
+      content_.clear();
       return true;
     }
     bytes = heap_.counters.bytes_asleep.current;

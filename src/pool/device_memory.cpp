@@ -34,8 +34,7 @@ MemoryBudget::Limits device_limits(const DeviceAllocatorOptions& options,
                                    const MemoryLimits& limits, std::size_t device_bytes) {
   MemoryBudget::Limits bytes = in_bytes(limits, device_bytes);
   const std::size_t headroom = options.headroom_bytes.bytes(device_bytes);
-  if (headroom > 0)
-    bytes.max = std::min(bytes.max, device_bytes - std::min(headroom, device_bytes));
+  if (headroom > 0) bytes.capacity = device_bytes - std::min(headroom, device_bytes);
   return bytes;
 }
 
@@ -246,36 +245,37 @@ std::vector<std::shared_ptr<DevicePool>> DeviceMemory::named(std::string_view na
     return names.back() != name;
   });
   if (pools.empty()) {
-    throw InvalidArgument(
-        format_text("{} has no memory pool named {}; accepted: {}", own_.name(), quoted(name),
-                    names.empty() ? "none, there are no pools" : join_texts(names, ", ")));
+    const std::string accepted =
+        names.empty() ? "none, there are no open pools" : join_texts(names, ", ");
+    for (const auto& closed : private_.all()) {
+      if (closed->own_name() != name) continue;
+      throw InvalidArgument(format_text(
+          "{} is closed, and can neither sleep nor wake: {}; accepted: {}", closed->name(),
+          closed->is_asleep() ? "it was closed asleep, so its blocks can only be freed"
+                              : "its blocks are in use",
+          accepted));
+    }
+    throw InvalidArgument(format_text("{} has no memory pool named {}; accepted: {}", own_.name(),
+                                      quoted(name), accepted));
   }
   return pools;
 }
 
-void DeviceMemory::wake_or_report(DevicePool& pool) noexcept {
-  try {
-    pool.wake();
-  } catch (const std::exception& error) {  // an Error or std::bad_alloc
-    context_.driver().report(Severity::error, pool.name(), " sleeps on", error);
-  }
-}
-
 std::size_t DeviceMemory::sleep(std::string_view name, SleepContent content) {
   const std::vector<std::shared_ptr<DevicePool>> pools = named(name);
-  std::vector<std::shared_ptr<DevicePool>> asleep;
-  asleep.reserve(pools.size());  // so that push_back() cannot fail
-  std::size_t bytes = 0;
+  std::vector<std::pair<DevicePool*, Reserve::Sleep>> begun;
+  begun.reserve(pools.size());  // so that emplace_back() cannot fail
   try {
     for (const auto& pool : pools) {
-      if (pool->is_asleep()) continue;
-      bytes += pool->sleep(content);
-      asleep.push_back(pool);
+      if (auto sleep = pool->begin_sleep(content))
+        begun.emplace_back(pool.get(), *std::move(sleep));
     }
   } catch (...) {
-    for (const auto& pool : asleep) wake_or_report(*pool);
+    for (const auto& [pool, sleep] : begun) pool->cancel_sleep(sleep);
     throw;
   }
+  std::size_t bytes = 0;  // nothing fails from here on, because content may be lost
+  for (const auto& [pool, sleep] : begun) bytes += pool->finish_sleep(sleep);
   return bytes;
 }
 

@@ -96,7 +96,6 @@ class DeviceMemory final : public StreamObserver {
   template <class Use>
   void with_pool_of(void* data, const Use& use);
   void release_in_background(std::chrono::nanoseconds age) noexcept;
-  void wake_or_report(DevicePool& pool) noexcept;
   [[nodiscard]] DevicePool::Setup setup();
   std::size_t release_others(const DevicePool& asking, std::size_t bytes,
                              CachingAllocator::HostWait wait);

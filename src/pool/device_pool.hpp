@@ -99,6 +99,11 @@ class DevicePool final : public Allocator, public MappedMemory {
   void set_limits(const MemoryLimits& limits);
   /// Contracts: MemoryPool.
   std::size_t sleep(SleepContent content) { return allocator_.sleep(context_, content); }
+  [[nodiscard]] std::optional<Reserve::Sleep> begin_sleep(SleepContent content) {
+    return allocator_.begin_sleep(context_, content);
+  }
+  std::size_t finish_sleep(const Reserve::Sleep& begun) { return allocator_.finish_sleep(begun); }
+  void cancel_sleep(const Reserve::Sleep& begun) noexcept { allocator_.cancel_sleep(begun); }
   void wake() { allocator_.wake(context_); }
   [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }
   void grant_access(DeviceContext& user) override { allocator_.grant_access(user); }

@@ -94,6 +94,12 @@ static void what_does_not_add_up_is_refused(const struct machine* machine,
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "without",
               berth_broadcast_start(machine->runtime, host, kBytes, machine->stream, NULL, 0, NULL,
                                     &transfer));
+  berth_shard shards[kShards];
+  memcpy(shards, parts->shards, sizeof shards);
+  shards[1].stream = (berth_stream){NULL, NULL};
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"shards[1].stream\" has no context",
+              berth_scatter_start(machine->runtime, host, kWhole, machine->stream, shards, kShards,
+                                  NULL, &transfer));
   CHECK(transfer == NULL);
 }
 

@@ -45,6 +45,26 @@ TEST_CASE("0 bytes are a no-op for any pointers") {
   CHECK(same(test.copier.counters(), CopyCounters{}));
 }
 
+TEST_CASE("a fill of memory that is freed, or of the host, is refused as what it is") {
+  CopyTest test(three_devices());
+  const Stream stream = test.stream();
+  const auto refusal = [&](void* data) {
+    return message_of<InvalidArgument>([&] { test.copier.fill_async(data, 1, 100, stream); });
+  };
+  DeviceAllocator& memory = test.runtime->memory(Device::cuda(0));
+  void* const freed = memory.allocate_raw(100, stream);
+  memory.deallocate(freed);
+  memory.trim();
+  Buffer pageable(test, Kind::pageable, 100);
+  for (void* const data : {freed, static_cast<void*>(pageable.data())}) {
+    CHECK(contains(refusal(data),
+                   "is no memory of a device, but host memory, which no stream "
+                   "fills, or memory that was freed; accepted: memory of a device"));
+  }
+  Buffer pinned(test, Kind::pinned, 100);
+  CHECK(contains(refusal(pinned.data()), "but pinned host memory, which no stream fills"));
+}
+
 TEST_CASE("a stream of another Runtime is refused as such") {
   CopyTest test(three_devices());
   RuntimeOptions options;

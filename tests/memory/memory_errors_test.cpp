@@ -65,6 +65,27 @@ TEST_CASE("an out of memory message has the limit where there is one, 0 included
   CHECK_FALSE(contains(describe_out_of_memory(numbers()), "limit"));
 }
 
+TEST_CASE("the headroom is called so, and is no limit") {
+  OutOfMemoryNumbers beside_others = numbers();
+  beside_others.headroom_bytes = 10_MiB;
+  CHECK(contains(describe_out_of_memory(beside_others), "block 5.00 MiB); headroom 10.0 MiB"));
+  CHECK(contains(describe_impossible_request("cuda:0", 65_MiB, 54_MiB, Capacity::beside_headroom),
+                 "(56623104 B), which is what the headroom leaves"));
+  CHECK(contains(describe_impossible_request("cuda:0", 65_MiB, 54_MiB, Capacity::limited),
+                 "which is the limit"));
+  const std::string wake = describe_refused_wake({.allocator = "cuda:0/weights",
+                                                  .bytes_needed = 20_MiB,
+                                                  .bytes_reserved_max = MemoryBudget::kNoLimit,
+                                                  .bytes_left = 4_MiB,
+                                                  .headroom_bytes = 10_MiB,
+                                                  .driver_free_bytes = 14_MiB,
+                                                  .driver_total_bytes = 64_MiB});
+  CHECK(wake ==
+        "cuda:0/weights cannot wake: it needs 20.0 MiB (20971520 B); headroom 10.0 MiB; 4.00 MiB "
+        "left to reserve; the driver has 14.0 MiB of 64.0 MiB free; it is still asleep, and can be "
+        "woken when memory is available");
+}
+
 TEST_CASE("an out of memory message has the driver's numbers where it was asked, 0 free included") {
   OutOfMemoryNumbers asked = numbers();
   asked.driver_total_bytes = 2_GiB;

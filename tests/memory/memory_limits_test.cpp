@@ -78,14 +78,18 @@ TEST_CASE("headroom stays free for others, whoever has taken the rest") {
   options.headroom_bytes = 16_MiB;
   MemoryTest test(small_device(64_MiB), options);
   const Stream stream = test.stream();
-  message_of<OutOfMemory>([&] { return test.memory.allocate(50_MiB, stream); });
+  CHECK(contains(message_of<OutOfMemory>([&] { return test.memory.allocate(50_MiB, stream); }),
+                 "accepted: at most 48.0 MiB (50331648 B), which is what the headroom leaves"));
   const Allocation block = test.memory.allocate(20_MiB, stream);
   RuntimeOptions other_options;
   other_options.driver = "sim";
   Runtime other(other_options);  // stands for whoever else uses the GPU
   const Stream other_stream = other.create_stream(Device::cuda(0));
   const Allocation others = other.memory(Device::cuda(0)).allocate(20_MiB, other_stream);
-  message_of<OutOfMemory>([&] { return test.memory.allocate(10_MiB, stream); });
+  const std::string refusal =
+      message_of<OutOfMemory>([&] { return test.memory.allocate(10_MiB, stream); });
+  CHECK(contains(refusal, "; headroom 16.0 MiB; the driver has"));
+  CHECK_FALSE(contains(refusal, "limit"));
   CHECK(test.counters().limit_rejections > 0);
   const Allocation fits = test.memory.allocate(8_MiB, stream);
   CHECK(fits.data() != nullptr);

@@ -199,6 +199,67 @@ TEST_CASE("pools sleep and wake by name") {
   CHECK(contains(message, "pool, pool, other"));
 }
 
+TEST_CASE("where one pool of a name cannot sleep, the others stay awake with their content") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  const MemoryPool twin = test.memory.create_pool({.name = "pool", .contiguous = true});
+  const Allocation block = test.pool.allocate(2_MiB, stream);
+  test.fill(block, 7, stream);
+  for (const SleepContent content : {SleepContent::discard, SleepContent::keep}) {
+    message_of<NotSupported>([&] { return test.memory.sleep("pool", content); });
+    CHECK_FALSE(test.pool.is_asleep());
+    CHECK(test.holds(block, 7));
+    CHECK(test.pool.counters().bytes_asleep.current == 0);
+    { const Allocation another = test.pool.allocate(2_MiB, stream); }
+  }
+  test.pool.validate();
+}
+
+TEST_CASE("a pool that was closed asleep cannot be woken, and is named") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  Allocation block;
+  Allocation awake;
+  {
+    MemoryPool closed = test.memory.create_pool({.name = "closed"});
+    block = closed.allocate(2_MiB, stream);
+    closed.sleep();
+    awake = test.memory.create_pool({.name = "awake"}).allocate(2_MiB, stream);
+  }
+  const auto refusal = [&](const char* name) {
+    return message_of<InvalidArgument>([&] {
+      test.memory.wake(name);
+      return 0;
+    });
+  };
+  CHECK(contains(refusal("closed"),
+                 "cuda:0/closed is closed, and can neither sleep nor wake: it "
+                 "was closed asleep, so its blocks can only be freed; accepted: "
+                 "pool"));
+  CHECK(contains(refusal("awake"),
+                 "cuda:0/awake is closed, and can neither sleep nor wake: its "
+                 "blocks are in use; accepted: pool"));
+}
+
+TEST_CASE("a wake without memory says what is needed, and what there is") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  const Allocation block = test.pool.allocate(32_MiB, stream);
+  test.pool.sleep();
+  const Allocation other = test.memory.allocate(48_MiB, stream);
+  const auto refusal = [&] {
+    return message_of<OutOfMemory>([&] {
+      test.pool.wake();
+      return 0;
+    });
+  };
+  CHECK(refusal() ==
+        "cuda:0/pool cannot wake: it needs 32.0 MiB (33554432 B); the driver has 16.0 MiB of 64.0 "
+        "MiB free; it is still asleep, and can be woken when memory is available");
+  test.pool.set_limits({.bytes_reserved_max = 30_MiB});
+  CHECK(contains(refusal(), "; limit 30.0 MiB; 30.0 MiB left to reserve; the driver has"));
+}
+
 TEST_CASE("to wake, a pool gets what others have cached") {
   SleepTest test;
   const Stream stream = test.stream();

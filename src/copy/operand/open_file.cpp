@@ -27,6 +27,9 @@ using Use = OpenFile::Use;
 /// Larger block sizes are hints of network file systems, not units of the page cache.
 constexpr std::size_t kCacheBlockBytesMax = 64_KiB;
 
+constexpr const char* kWithoutOffsets =
+    "it has no offsets; accepted: a regular file, or a block device";
+
 std::string text_of(int error) {
   return std::generic_category().message(error);
 }
@@ -54,12 +57,16 @@ Descriptor open_cached(const std::string& path, Use use) {
   const int create = use == Use::writing ? O_CREAT : 0;
   // Otherwise opening a pipe would wait for its other end.
   Descriptor file(::open(path.c_str(), flags_of(use) | create | O_NONBLOCK, 0666));
-  if (!file.is_open()) fail_to_open(path, use, text_of(errno));
   struct stat about {};
+  if (!file.is_open() && errno == ENXIO && ::stat(path.c_str(), &about) == 0 &&
+      (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode))) {
+    fail_to_open(path, use, kWithoutOffsets);
+  }
+  if (!file.is_open()) fail_to_open(path, use, text_of(errno));
   if (::fstat(file.number(), &about) != 0) fail_to_open(path, use, text_of(errno));
   if (S_ISDIR(about.st_mode)) fail_to_open(path, use, "it is a directory; accepted: a file");
   if (::lseek(file.number(), 0, SEEK_CUR) < 0) {
-    fail_to_open(path, use, "it has no offsets; accepted: a regular file, or a block device");
+    fail_to_open(path, use, kWithoutOffsets);
   }
   if (S_ISCHR(about.st_mode) && use == Use::reading) {
     fail_to_open(path, use,
