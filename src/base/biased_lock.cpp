@@ -83,9 +83,17 @@ bool make_available() {
 
 }  // namespace
 
+// No thread waits for another one's first use, which a forked child would do forever. To register
+// twice is harmless.
 bool BiasedLock::is_available() noexcept {
-  static const bool available = make_available();
-  return available;
+  enum class Known : char { nothing, no, yes };
+  static constinit std::atomic<Known> known = Known::nothing;
+  Known found = known.load(std::memory_order_acquire);
+  if (found == Known::nothing) [[unlikely]] {
+    found = make_available() ? Known::yes : Known::no;
+    known.store(found, std::memory_order_release);
+  }
+  return found == Known::yes;
 }
 
 void BiasedLock::fence() noexcept {

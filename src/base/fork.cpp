@@ -14,20 +14,18 @@ namespace berth {
 
 int ForkOrigin::current_ = 0;
 
-ForkOrigin::ForkOrigin() : generation_(current_) {
-  static const bool registered = [] {
-    at_fork(nullptr, nullptr, [] { ++current_; });
-    return true;
-  }();
-  static_cast<void>(registered);
-}
+// When the library is loaded: a fork during a first use would leave the child waiting for it.
+const bool ForkOrigin::is_prepared_ = [] {
+  at_fork(nullptr, nullptr, [] { ++current_; });
+  return true;
+}();
 
 void ForkOrigin::refuse(std::string_view what) {
   throw NotSupported(
       std::string(what) +
-      ": of the process that this one was forked from, and CUDA does not work in a forked child. "
-      "Start a new process (exec, or \"spawn\"), or create a Runtime in the child "
-      "if the parent has none");
+      ": of the process that this one was forked from, and CUDA does not work in the child of a "
+      "process that has initialized it. " +
+      std::string(kForkAdvice));
 }
 
 void keep_until_exit(std::shared_ptr<const void> kept) noexcept {

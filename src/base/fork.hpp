@@ -8,11 +8,15 @@
 
 namespace berth {
 
+/// What a user does about an error in a forked child.
+inline constexpr std::string_view kForkAdvice =
+    "Start a new process (exec, or \"spawn\"), or fork before CUDA is initialized";
+
 /// Identifies the process that created an object.
 /// Threads  Immutable.
 class ForkOrigin {
  public:
-  ForkOrigin();
+  ForkOrigin() : generation_(current_) {}
   /// Whether this is still that process, and not a forked child.
   [[nodiscard]] bool is_here() const { return generation_ == current_; }
   /// Errors  NotSupported in a forked child: `what` belongs to the parent.
@@ -24,6 +28,7 @@ class ForkOrigin {
   [[noreturn]] static void refuse(std::string_view what);
 
   static int current_;  ///< the number of forks between the first process and this one
+  static const bool is_prepared_;
   const int generation_;
 };
 

@@ -32,6 +32,8 @@ ForkSafeMutex::Process& ForkSafeMutex::process() {
   return process;
 }
 
+const bool ForkSafeMutex::is_prepared_ = (process(), true);
+
 ForkSafeMutex::ForkSafeMutex() {
   const MutexLock lock(process().mutex);
   process().mutexes.push_back(this);

@@ -21,6 +21,7 @@ class ForkSafeMutex : public Mutex {
  private:
   struct Process;
   static Process& process();
+  static const bool is_prepared_;  ///< made when the library is loaded, as ForkOrigin's
 };
 
 }  // namespace berth

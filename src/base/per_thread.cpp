@@ -15,7 +15,9 @@ struct PerThreadTable::Process {
 
 PerThreadTable::Process& PerThreadTable::process() {
   static Process& process = []() -> Process& {
-    // A forked child gets a consistent table, not one in the middle of a change.
+    // A forked child gets a consistent table, not one in the middle of a change. Registered after
+    // the simulated driver is loaded, so that fork() waits for this lock before it waits for the
+    // driver's, as threads do that end.
     at_fork([]() BERTH_UNDER_LOCK { PerThreadTable::process().mutex.lock(); },
             []() BERTH_UNDER_LOCK { PerThreadTable::process().mutex.unlock(); },
             forget_all_but_own_empty_parts);

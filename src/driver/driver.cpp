@@ -35,6 +35,13 @@ Driver::Driver(DriverSource source, ReportSink sink)
                            missing);
   } else if (const CUresult result = try_init(0U); result != CUDA_SUCCESS) {
     problem_ = format_text("cuInit failed: {}", describe(result));
+    // No other cause is known: elsewhere it is the result of calls before cuInit.
+    if (result == CUDA_ERROR_NOT_INITIALIZED) {
+      problem_ += format_text(
+          ". This process was forked from one that had initialized CUDA, and CUDA does not work in "
+          "such a child. {}",
+          kForkAdvice);
+    }
   } else {
     try_driver_get_version(&version_);
     return;

@@ -7,6 +7,7 @@
 #include "berth/pinned_allocator.hpp"
 
 #include "base/mutex.hpp"
+#include "base/per_process.hpp"
 #include "pinned/pinned_heaps.hpp"
 
 namespace berth {
@@ -18,33 +19,30 @@ struct Owners {
   std::atomic<std::size_t> count = 0;  ///< of them
 };
 
-/// Never destroyed: a Runtime may end while the process exits.
-Owners& owners() {
-  static Owners* const all = new Owners;
-  return *all;
-}
+constinit PerProcess<Owners> owners;
 
 }  // namespace
 
 void add_pinned_owner(PinnedHeaps& heaps) {
-  Owners& known = owners();
+  Owners& known = owners.get();
   const MutexLock lock(known.mutex);
   known.all.push_back(&heaps);
   known.count.store(known.all.size(), std::memory_order_relaxed);
 }
 
 void remove_pinned_owner(PinnedHeaps& heaps) noexcept {
-  Owners& known = owners();
-  const MutexLock lock(known.mutex);
-  std::erase(known.all, &heaps);
-  known.count.store(known.all.size(), std::memory_order_relaxed);
+  Owners* const known = owners.find();
+  if (known == nullptr) return;
+  const MutexLock lock(known->mutex);
+  std::erase(known->all, &heaps);
+  known->count.store(known->all.size(), std::memory_order_relaxed);
 }
 
 std::optional<PinnedOwner> find_pinned_owner(const void* data) {
-  Owners& known = owners();
-  const MutexLock lock(known.mutex);
-  for (PinnedHeaps* heaps : known.all) {
-    if (!heaps->is_usable()) continue;  // of the parent process
+  Owners* const known = owners.find();
+  if (known == nullptr) return std::nullopt;
+  const MutexLock lock(known->mutex);
+  for (PinnedHeaps* heaps : known->all) {
     const FoundBlock found = heaps->look_up(data);
     if (found.block != nullptr || heaps->owns(data))
       return PinnedOwner{heaps, found.block, found.bytes};
@@ -53,7 +51,8 @@ std::optional<PinnedOwner> find_pinned_owner(const void* data) {
 }
 
 bool has_several_pinned_owners() noexcept {
-  return owners().count.load(std::memory_order_relaxed) > 1;
+  Owners* const known = owners.find();
+  return known != nullptr && known->count.load(std::memory_order_relaxed) > 1;
 }
 
 FoundBlock PinnedLookup::look_up(const PinnedAllocator& pinned, const void* data) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/call.hpp"
 
+#include "sim/fork.hpp"
+
 namespace berth::sim {
 
 CUresult inject_fault(State& state, const CallSite& site) {
@@ -24,12 +26,15 @@ CUresult inject_fault(State& state, const CallSite& site) {
   return fault->code;
 }
 
-Call::Call(Function function, Needs needs) {
+Call::Call(Function function, Needs needs) BERTH_NO_THREAD_SAFETY_ANALYSIS
+    : has_lock_(!is_parents_driver()) {
+  if (!has_lock_) return;
   mutex.lock();
   refusal_ = enter(function, needs);
 }
 
-Call::~Call() {
+Call::~Call() BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  if (!has_lock_) return;
   if (state_ != nullptr) {
     state_->scheduler.end_call();
     if (!state_->held_until.empty()) release_completed(*state_);

@@ -69,7 +69,9 @@ class BERTH_SCOPED_CAPABILITY Call {
 
  private:
   CUresult enter(Function function, Needs needs) BERTH_REQUIRES(mutex);
-  CUresult refusal_;
+  /// False in a forked child, where every call is refused.
+  const bool has_lock_;
+  CUresult refusal_ = CUDA_ERROR_NOT_INITIALIZED;
   State* state_ = nullptr;
   Context* context_ = nullptr;
   CallSite site_;

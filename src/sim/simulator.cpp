@@ -2,14 +2,17 @@
 #include "sim/simulator.hpp"
 
 #include <span>
+#include <utility>
 
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/fork.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/standard_error.hpp"
 #include "sim/call.hpp"
+#include "sim/fork.hpp"
 #include "sim/state.hpp"
 #include "sim/work/stand_ins.hpp"
 #include "sim/work/work_memory.hpp"
@@ -119,6 +122,10 @@ Simulator::Simulator(const std::string& config)
 
 Simulator::~Simulator() {
   uninstall(*state_);
+  if (is_parents_driver()) {
+    keep_until_exit(std::move(state_));
+    return;
+  }
   const std::vector<std::string> overlooked = state_->findings.take();
   for (const std::string& finding : overlooked)
     write_to_stderr(format_text("simulator: {}\n", finding));

@@ -5,14 +5,17 @@
 #include <atomic>
 #include <cerrno>  // program_invocation_short_name
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
 #include "base/env.hpp"
+#include "base/fork.hpp"
 #include "base/format.hpp"
 #include "base/standard_error.hpp"
+#include "sim/fork.hpp"
 #include "sim/memory/host_memory.hpp"
 
 namespace berth::sim {
@@ -135,15 +138,20 @@ State* installed_or_from_environment() {
 
 void install(State& state) {
   State* replaced = nullptr;
+  bool is_parents = false;
   {
     MutexLock lock(mutex);
     BERTH_CHECK(current == from_environment);  // one explicit simulator at a time
     replaced = std::exchange(from_environment, nullptr);
     current = &state;
+    is_parents = parents_driver.exchange(false, std::memory_order_relaxed);
   }
-  if (replaced == nullptr) return;
-  replaced->scheduler.stop();
-  delete replaced;
+  std::unique_ptr<State> ending(replaced);
+  if (ending == nullptr) return;
+  if (is_parents)
+    keep_until_exit(std::move(ending));
+  else
+    ending->scheduler.stop();
 }
 
 void uninstall(State& state) {
@@ -152,7 +160,7 @@ void uninstall(State& state) {
     BERTH_CHECK(current == &state);
     current = nullptr;
   }
-  state.scheduler.stop();
+  if (!is_parents_driver()) state.scheduler.stop();
 }
 
 std::string configuration_error() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -76,6 +77,7 @@ struct State {
   const std::uint64_t id;  ///< unique among the simulators of the process
   std::vector<Device> devices;
   bool initialized = false;  ///< set by cuInit
+  pid_t process = 0;         ///< the process that called cuInit
   std::vector<int> visible;  ///< the slot of each ordinal; set by cuInit
   int nvml_users = 0;
   std::uint64_t host_bytes_pinned = 0;
@@ -128,9 +130,11 @@ State* installed_state() BERTH_REQUIRES(mutex);
 /// The installed state. If there is none, installs one for the rest of the process, configured by
 /// BERTH_SIM. Null if BERTH_SIM is malformed.
 State* installed_or_from_environment() BERTH_REQUIRES(mutex);
-/// Installs `state`. Replaces only a state that was configured by BERTH_SIM.
+/// Installs `state`. Replaces only a state that was configured by BERTH_SIM. In a forked child the
+/// driver works again: `state` is not the parent's.
 void install(State& state) BERTH_EXCLUDES(mutex);
-/// Removes `state`, and stops its work. No thread may be in a call.
+/// Removes `state`, and stops its work. No thread may be in a call. In a forked child the threads
+/// of the parent's state are missing, so it is not stopped and must be kept.
 void uninstall(State& state) BERTH_EXCLUDES(mutex);
 
 /// The error about BERTH_SIM; empty if it is well-formed.

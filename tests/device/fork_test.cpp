@@ -2,9 +2,12 @@
 // A process that has looked at devices is forked. The child must neither wait for a driver that
 // does not work there, nor give back what is the parent's.
 #include <atomic>
+#include <cstddef>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -113,6 +116,57 @@ TEST_CASE("the end of a Runtime in a forked child calls no driver, and reports n
         }) == 0);
   CHECK(simulation.simulator.live().contexts == 2);
   stream.reset();
+}
+
+TEST_CASE("a Runtime in the child of a busy process does not wait, and says why it has no device") {
+  Simulation simulation(sim::Config::parse("devices=2"));
+  Runtime& runtime = *simulation.runtime;
+  std::atomic<bool> stop = false;
+  std::thread queries([&] {
+    while (!stop) static_cast<void>(runtime.devices().memory_info(Device::cuda(0)));
+  });
+  std::thread copies([&] {  // looks pinned memory up, in the list of all Runtimes
+    const Allocation pinned = runtime.pinned_memory().allocate(1 << 20);
+    const StreamLease stream = runtime.streams(Device::cuda(0)).acquire();
+    while (!stop) {
+      const Allocation memory = runtime.memory(Device::cuda(0)).allocate(1 << 20, stream);
+      runtime.copier().copy(memory.data(), pinned.data(), 1 << 20, stream);
+      std::vector<std::byte> pageable(100);
+      runtime.copier().copy(pageable.data(), memory.data(), 100, stream);
+    }
+  });
+  std::thread callbacks([&] {
+    const StreamLease stream = runtime.streams(Device::cuda(1)).acquire();
+    while (!stop) {
+      runtime.completions().when_done(stream, [](std::exception_ptr) {});
+      stream->sync();
+    }
+  });
+  std::thread others([&] {
+    while (!stop) {
+      Runtime other({.driver = "sim"});
+      const Allocation pinned = other.pinned_memory().allocate(100);
+    }
+  });
+  for (int round = 0; round < 50; ++round) {
+    CHECK(exit_code_without_waiting([&] {
+            Runtime own({.driver = "sim"});
+            const bool says = contains(own.driver().problem, "was forked from one that had") &&
+                              contains(message_of<InvalidArgument>(
+                                           [&] { static_cast<void>(own.memory(Device::cuda(0))); }),
+                                       "was forked from one that had");
+            static_cast<void>(own.pinned_memory());
+            const bool works = own.host_memory().allocate(100).data() != nullptr;
+            return says && works;
+          }) == 0);
+    CHECK(exit_code_of([&] {  // the parent's Runtime ends with the process, and may end before
+            alarm(kHangSeconds);
+            if (round % 2 == 0) simulation.runtime.reset();
+            return 4;
+          }) == 4);
+  }
+  stop = true;
+  for (std::thread* const each : {&queries, &copies, &callbacks, &others}) each->join();
 }
 
 TEST_CASE("a forked child whose parent has no Runtime makes its own") {

@@ -130,6 +130,41 @@ class ForkTest(unittest.TestCase):
     """
         self.assertEqual(run(program), (0, ""))
 
+    def test_a_runtime_in_the_child_of_a_busy_process_says_that_it_comes_too_late(self):
+        program = """
+            import os, signal, threading, berth
+            runtime = berth.Runtime()
+            memory = runtime.memory("cuda:0")
+            stop = threading.Event()
+
+            def work():
+                while not stop.is_set():
+                    memory.allocate(1 << 20).free()
+                    memory.trim()
+
+            threads = [threading.Thread(target=work) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for _ in range(20):
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(60)
+                    late = berth.Runtime()
+                    assert late.devices == [] and not late.driver.usable
+                    assert "was forked from one that had initialized CUDA" in late.driver.problem
+                    try:
+                        late.stream("cuda:0")
+                    except berth.InvalidArgument as error:
+                        assert "was forked from one that had initialized CUDA" in str(error)
+                        raise SystemExit(3)
+                    raise SystemExit(4)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+            stop.set()
+            for thread in threads:
+                thread.join()
+        """
+        self.assertEqual(run(program), (0, ""))
+
     def test_a_child_that_makes_its_own(self):
         program = """
             import os, berth

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "base/per_process.hpp"
 
 namespace berth {
 
@@ -46,23 +47,21 @@ std::size_t drop(Hold* ended) noexcept {
 }
 
 /// Lists of allocators that ended before some of the graphs. Each is freed by a later allocator,
-/// when all of its holds have ended: then no destructor accesses it any more. Never destroyed.
+/// when all of its holds have ended: then no destructor accesses it any more.
 template <class FinishedHolds>
 struct Orphans {
   Mutex mutex;
   std::vector<FinishedHolds*> all BERTH_GUARDED_BY(mutex);
-
-  static Orphans& get() {
-    static Orphans* const orphans = new Orphans;
-    return *orphans;
-  }
 };
+
+template <class FinishedHolds>
+constinit PerProcess<Orphans<FinishedHolds>> orphans_of;
 
 }  // namespace
 
 GraphHolds::GraphHolds(const Driver& driver) : driver_(driver), finished_(new FinishedHolds) {
   finished_->notify = driver.sim_host_releases_function();
-  auto& orphans = Orphans<FinishedHolds>::get();
+  auto& orphans = orphans_of<FinishedHolds>.get();
   const MutexLock lock(orphans.mutex);
   std::erase_if(orphans.all, [this](FinishedHolds* ends) {
     ends->outstanding -= drop(ends->ended.exchange(nullptr, std::memory_order_acquire));
@@ -83,7 +82,7 @@ GraphHolds::~GraphHolds() {
   }
   finished_->outstanding = outstanding_;
   try {
-    auto& orphans = Orphans<FinishedHolds>::get();
+    auto& orphans = orphans_of<FinishedHolds>.get();
     const MutexLock lock(orphans.mutex);
     orphans.all.push_back(finished_);
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the list leaks

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <exception>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,12 @@
 #include "sim/call.hpp"
 #include "sim/device/enumeration.hpp"
 #include "sim/error_names.hpp"
+#include "sim/fork.hpp"
 
 namespace berth::sim {
 
 CUresult berth_sim_cuInit(unsigned flags) {
+  if (is_parents_driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (this_thread().in_host_function) return CUDA_ERROR_NOT_PERMITTED;
   MutexLock lock(mutex);
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -31,6 +34,7 @@ CUresult berth_sim_cuInit(unsigned flags) {
   if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
   state->visible = std::move(visible);
   state->initialized = true;
+  state->process = getpid();
   return CUDA_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/mutex.hpp"
 #include "sim/device/context.hpp"
+#include "sim/fork.hpp"
 #include "sim/lock.hpp"
 #include "sim/state.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 /// Calls `tell(state)` if a simulator with race detection is installed.
 template <class Tell>
 void with_state(const Tell& tell) {
+  if (is_parents_driver()) return;
   MutexLock lock(mutex);
   State* state = installed_state();
   if (state != nullptr && state->order.on()) tell(*state);
@@ -27,6 +29,7 @@ void use(UseKind kind, const void* start, std::size_t bytes) {
 }  // namespace
 
 void berth_sim_berthSimHostObserves(const void* word, std::uint64_t value) {
+  if (is_parents_driver()) return;
   MutexLock lock(mutex);
   State* state = installed_state();
   if (state == nullptr || !state->initialized) return;

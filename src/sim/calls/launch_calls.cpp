@@ -12,6 +12,7 @@
 #include "base/standard_error.hpp"
 #include "sim/call.hpp"
 #include "sim/check/skipped_launches.hpp"
+#include "sim/fork.hpp"
 #include "sim/work/cost_model.hpp"
 #include "sim/work/stand_ins.hpp"
 
@@ -57,6 +58,7 @@ struct Described {
 
 /// The name of the kernel if host functions replace kernels; null otherwise.
 const char* name_for_stand_in(CUfunction function) {
+  if (is_parents_driver()) return nullptr;
   MutexLock lock(mutex);
   State* const state = installed_state();
   if (state == nullptr || state->config.kernels != Kernels::host) return nullptr;
@@ -157,6 +159,7 @@ CUresult berth_sim_cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned
 
 CUresult berth_sim_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
                                     void** arguments, void** extra) {
+  if (is_parents_driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   return launch(Function::k_cuLaunchKernelEx, *config, function, arguments, extra);

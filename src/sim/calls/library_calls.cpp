@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/call.hpp"
+#include "sim/fork.hpp"
 #include "sim/work/module_image.hpp"
 
 namespace berth::sim {
@@ -42,6 +43,7 @@ CUresult berth_sim_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit
 
 CUresult berth_sim_cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option*,
                                          void**, unsigned, CUlibraryOption*, void**, unsigned) {
+  if (is_parents_driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (library == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Image image = read_image_file(path);
   Call call(Function::k_cuLibraryLoadFromFile, Needs::driver);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/call.hpp"
+#include "sim/fork.hpp"
 #include "sim/work/module_image.hpp"
 
 namespace berth::sim {
@@ -27,6 +28,7 @@ CUresult load(Function function, CUmodule* module, const void* image) {
 }  // namespace
 
 CUresult berth_sim_cuModuleLoad(CUmodule* module, const char* path) {
+  if (is_parents_driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (module == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Image read = read_image_file(path);
   Call call(Function::k_cuModuleLoad, Needs::context);
@@ -91,6 +93,7 @@ CUresult berth_sim_cuFuncGetName(const char** name, CUfunction function) {
 }
 
 CUfunc_st* berth_sim_berthSimKernelByName(const char* name) {
+  if (is_parents_driver()) return nullptr;
   MutexLock lock(mutex);
   State* const state = installed_state();
   if (state == nullptr || !state->initialized || name == nullptr) return nullptr;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/check.hpp"
+#include "sim/fork.hpp"
 #include "sim/memory/host_memory.hpp"
 #include "sim/state.hpp"
 #include "sim/work/submission.hpp"
@@ -32,6 +33,14 @@ pthread_key_t make_thread_end_key() {
   return key;
 }
 
+pthread_key_t thread_end_key() {
+  static const pthread_key_t key = make_thread_end_key();
+  return key;
+}
+
+/// When the library is loaded: a fork during the first call would leave the child waiting for it.
+[[maybe_unused]] const pthread_key_t key_at_load = thread_end_key();
+
 /// Handles of the objects of `table` that belong to `context`.
 template <class Table>
 std::vector<Handle> owned(Table& table, Handle context) {
@@ -47,6 +56,7 @@ std::vector<Handle> owned(Table& table, Handle context) {
 ThreadState::ThreadState() : id(next_thread_id()) {}
 
 ThreadState::~ThreadState() {
+  if (is_parents_driver()) return;
   MutexLock lock(mutex);
   State* state = installed_state();
   if (state != nullptr) state->order.end_thread(id);
@@ -70,9 +80,8 @@ void ThreadState::enter(std::uint64_t simulator) {
 
 ThreadState& this_thread() {
   if (current_thread == nullptr) {
-    static const pthread_key_t key = make_thread_end_key();
     current_thread = new ThreadState;
-    BERTH_CHECK(pthread_setspecific(key, current_thread) == 0);
+    BERTH_CHECK(pthread_setspecific(thread_end_key(), current_thread) == 0);
   }
   return *current_thread;
 }

@@ -46,7 +46,7 @@ std::vector<nvml::ProcessInfo> compute_processes(State& state, const Device& dev
   for_each_part(state, device, [&](const Device& part) {
     if (!uses(state, part)) return;
     const std::optional<MigInstance>& mig = part.facts.mig;
-    processes.push_back({static_cast<unsigned>(getpid()), part.memory->bytes_used(),
+    processes.push_back({static_cast<unsigned>(state.process), part.memory->bytes_used(),
                          mig ? mig->gpu_instance_id() : nvml::kNoInstance,
                          mig ? mig->compute_instance_id() : nvml::kNoInstance});
   });

@@ -14,15 +14,14 @@
 #include "base/mutex.hpp"
 #include "driver/sim_kernel_abi.hpp"
 #include "sim/functions.hpp"
+#include "sim/lock.hpp"
 
 namespace berth::sim {
 namespace {
 
-Mutex stand_ins_mutex;
-
 using StandIns = std::map<std::string, std::shared_ptr<const KernelStandIn>, std::less<>>;
 
-StandIns& stand_ins() BERTH_REQUIRES(stand_ins_mutex) {
+StandIns& stand_ins() BERTH_REQUIRES(mutex) {
   static auto* const all = new StandIns;  // never destroyed: kernels may be launched at exit
   return *all;
 }
@@ -89,7 +88,7 @@ void set_stand_in(const std::string& name, KernelStandIn stand_in) {
   std::shared_ptr<const KernelStandIn> given;
   if (stand_in) given = std::make_shared<const KernelStandIn>(std::move(stand_in));
   StandIns::node_type removed;  // destroyed without the lock, as it is code of the program
-  const MutexLock lock(stand_ins_mutex);
+  const MutexLock lock(mutex);
   removed = stand_ins().extract(name);
   if (given != nullptr) stand_ins().emplace(name, std::move(given));
 }
@@ -97,7 +96,7 @@ void set_stand_in(const std::string& name, KernelStandIn stand_in) {
 std::shared_ptr<const KernelStandIn> find_stand_in(std::string_view kernel) {
   const std::string name(kernel);
   const std::string source = source_name(name);
-  const MutexLock lock(stand_ins_mutex);
+  const MutexLock lock(mutex);
   for (const std::string& key : {name, source})
     if (const auto found = stand_ins().find(key); found != stand_ins().end()) return found->second;
   return nullptr;
