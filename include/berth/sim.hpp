@@ -94,8 +94,10 @@ using KernelMemory = std::span<const std::span<std::byte>>;
 /// Called when the work runs, at each launch of a graph again, on any thread that is in a driver
 /// call. Other threads can call the driver meanwhile. The function must not wait for a thread that
 /// waits for this work (after stall_ms that is a finding), nor for a lock that its own thread may
-/// hold. A driver call in it returns CUDA_ERROR_NOT_PERMITTED. It must not throw, nor use the
-/// Simulator or berth. It is destroyed after its last use, on any thread that is in a driver call.
+/// hold. A driver call in it returns CUDA_ERROR_NOT_PERMITTED. It must not use the Simulator or
+/// berth. If it throws, the kernel has failed as on hardware: no byte changes, calls of its context
+/// return CUDA_ERROR_LAUNCH_FAILED from then on, and the reason goes to standard error. It is
+/// destroyed after its last use, on any thread that is in a driver call.
 using KernelFunction = std::function<void(KernelMemory ranges)>;
 
 /// A word of 4 bytes that a kernel polls until it reaches `value`, in the sense of

@@ -22,6 +22,10 @@ runs, on any thread that is in a driver call. Other threads can call the driver 
 that waits for the work of another thread must release the interpreter's lock, as calls by
 ctypes.CDLL do: `compute` needs it. In `compute` a call of the driver returns
 CUDA_ERROR_NOT_PERMITTED.
+
+An exception of the function is printed, and the launch returns CUDA_ERROR_INVALID_VALUE. One of
+`compute` goes to `sys.unraisablehook`, and the work counts as done, with the bytes that `compute`
+has left.
 """
 
 from __future__ import annotations

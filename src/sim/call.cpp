@@ -53,6 +53,7 @@ CUresult Call::enter(Function function, Needs needs) {
   }
   if (thread.in_host_function) return CUDA_ERROR_NOT_PERMITTED;
   if (state_ == nullptr || !state_->initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  if (state_->order.on()) state_->order.hosts().enter_thread();
   state_->scheduler.at_call(function);
   const CUresult fault = inject_fault(*state_, site_);
   if (fault != CUDA_SUCCESS) return fault;

@@ -46,10 +46,12 @@ std::string how_it_ended(const SimRun& run) {
 }
 
 /// A title, and the lines that belong to it below one another.
-std::string titled(const char* title, const std::vector<std::string>& lines) {
+std::string titled(std::string title, const std::vector<std::string>& lines) {
+  constexpr std::size_t kWidth = 11;
+  const std::size_t width = std::max(kWidth, title.size());
   std::string text;
   for (const std::string& line : lines) {
-    text += fmt::format("    {:<11} {}\n", title, printable(line));
+    text += fmt::format("    {:<{}} {}\n", title, width, printable(line));
     title = "";
   }
   return text;
@@ -134,9 +136,12 @@ std::string SimReport::seeds_text(std::vector<std::uint64_t> seeds) const {
 
 std::string SimReport::finding_text(const SimFinding& finding) const {
   std::string text = fmt::format("  {}\n", printable(finding.text));
-  if (finding.uses.size() == 2) {
-    text += titled("first use", call_site_lines(finding.uses[0]));
-    text += titled("second use", call_site_lines(finding.uses[1]));
+  const bool is_of_uses = finding.kind == "race" || finding.kind == "aliasing";
+  for (std::size_t i = 0; i < finding.uses.size(); ++i) {
+    const SimUse& use = finding.uses[i];
+    const std::string does = fmt::format("{} {}", use.call, use.does);
+    text += titled(is_of_uses ? i == 0 ? "first use" : "second use" : printable(does),
+                   call_site_lines(use));
   }
   if (runs.front().seed)
     text += fmt::format("    {}\n", seeds_text({finding.seeds.begin(), finding.seeds.end()}));

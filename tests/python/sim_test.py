@@ -96,6 +96,29 @@ class StandIns(unittest.TestCase):
         thread.join()
         self.assertEqual(waited, [True])
 
+    def test_an_exception_of_compute_is_printed_and_the_work_counts_as_done(self):
+        @berth.sim.kernel("double_all")
+        def double_all(launch):
+            def compute(ranges):
+                ranges[0][0] = 7
+                raise KeyError("no such number")
+
+            memory = launch.argument(0, ctypes.c_uint64)
+            return berth.sim.Work([berth.sim.write(memory, 4)], compute)
+
+        self.call("cuMemsetD8_v2", self.memory, ctypes.c_ubyte(3), ctypes.c_size_t(64))
+        raised = []
+        hook, sys.unraisablehook = sys.unraisablehook, lambda told: raised.append(told.exc_value)
+        try:
+            self.assertEqual(self.launch(1), 0)
+            back = (ctypes.c_ubyte * 4)()
+            self.call("cuMemcpyDtoH_v2", back, self.memory, 4)
+        finally:
+            sys.unraisablehook = hook
+        self.assertEqual(list(back), [7, 3, 3, 3])
+        self.assertEqual([type(each) for each in raised], [KeyError])
+        self.assertEqual(berth.sim._works, {})
+
     def test_arguments_that_are_wrong_are_named(self):
         with self.assertRaisesRegex(ValueError, '"address" is -1; accepted: 0 to'):
             berth.sim.write(-1, 4)

@@ -125,8 +125,9 @@ TEST_CASE("without a stand-in, and where it throws, a launch fails and nothing i
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(16);
   CHECK(fixture.launch(memory, 7, stream) == CUDA_ERROR_NOT_SUPPORTED);
-  {
-    const StandIn registered("fill", [](const sim::KernelLaunch&) -> sim::Kernel {
+  for (const bool throws_number : {false, true}) {
+    const StandIn registered("fill", [=](const sim::KernelLaunch&) -> sim::Kernel {
+      if (throws_number) throw 7;
       throw std::runtime_error("no such size");
     });
     CHECK(fixture.launch(memory, 7, stream) == CUDA_ERROR_INVALID_VALUE);
@@ -134,6 +135,31 @@ TEST_CASE("without a stand-in, and where it throws, a launch fails and nothing i
   CHECK(fixture.launch(memory, 7, stream) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(fixture.sim.pending_operations(stream) == 0);
   CHECK_THROWS_AS(sim::Simulator::stand_in_for("", &stand_in), InvalidArgument);
+}
+
+TEST_CASE("a stand-in that throws while it computes is a kernel that fails") {
+  for (const bool throws_number : {false, true}) {
+    CAPTURE(throws_number);
+    LaunchFixture fixture("kernels=host,progress=manual");
+    const CUstream stream = make_stream();
+    const CUdeviceptr memory = make_memory(16);
+    OK(CU(cuMemsetD8Async)(memory, 3, 16, stream));
+    const StandIn registered("fill", [=](const sim::KernelLaunch& launch) {
+      sim::Kernel kernel = stand_in(launch);
+      kernel.compute = [=](sim::KernelMemory ranges) {
+        ranges[0][0] = std::byte{9};
+        if (throws_number) throw 7;
+        throw std::runtime_error("no such number");
+      };
+      return kernel;
+    });
+    OK(fixture.launch(memory, 7, stream));
+    CHECK(CU(cuStreamSynchronize)(stream) == CUDA_ERROR_LAUNCH_FAILED);
+    CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_LAUNCH_FAILED);
+    CHECK(fixture.sim.peek(memory, 16) == bytes_of(16, 3));
+    CHECK(fixture.sim.pending_operations(stream) == 0);
+    OK(CU(cuDevicePrimaryCtxReset)(0));
+  }
 }
 
 TEST_CASE("a mangled kernel is found by its name in the source") {

@@ -78,6 +78,27 @@ class Native(SimTest):
         once = self.cases("race", "loop", options=("--call-sites", "off"))
         self.assert_findings(once, "race")
 
+    @unittest.skipUnless(shutil.which("addr2line"), "no addr2line")
+    def test_a_leak_names_the_places_where_its_objects_were_made(self):
+        outcome = self.cases("leak")
+        finding = self.assert_findings(outcome, "leak")[0]
+        made = {use["call"]: use["frames"][0]["line"] for use in finding["uses"]}
+        self.assertEqual(made, {
+            "1 allocation of 1048576 B": line_of("CHECK(cuMemAlloc(&memory, kBytes));"),
+            "1 stream": line_of("CHECK(cuStreamCreate(&copies"),
+            "1 event": line_of("CHECK(cuEventCreate(&filled"),
+        }, outcome.story)
+        self.assertEqual({use["does"] for use in finding["uses"]}, {"made"})
+        self.assertRegex(outcome.err, r"    1 event made \S*cases.c:\d+ in prepare\n")
+
+    @unittest.skipUnless(shutil.which("addr2line"), "no addr2line")
+    def test_a_stall_names_the_call_that_never_ends(self):
+        outcome = self.cases("stall", options=("--set", "stall_ms=50"))
+        use = self.assert_findings(outcome, "stall")[0]["uses"][0]
+        self.assertEqual((use["call"], use["does"]), ("cuStreamWaitValue32", "waits"))
+        self.assertEqual(use["frames"][0]["line"], line_of("CHECK(cuStreamWaitValue32(fills"))
+        self.assertRegex(outcome.err, r"    cuStreamWaitValue32 waits \S*cases.c:\d+ in stall\n")
+
     def test_abort_prints_them_at_once(self):
         outcome = self.cases("race", options=("--on-finding", "abort"))
         self.assertRegex(outcome.err, r"  cuMemsetD8Async writes\n    \S*sim_command_cases\+0x")

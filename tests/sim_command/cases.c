@@ -82,6 +82,16 @@ static void leak(void) {
   CHECK(cuDevicePrimaryCtxRelease(0));
 }
 
+/* A stream waits for a value that nobody writes. */
+static void stall(void) {
+  unsigned* word = NULL;
+  prepare();
+  CHECK(cuMemHostAlloc((void**)&word, sizeof *word, 0));
+  *word = 0;
+  CHECK(cuStreamWaitValue32(fills, (CUdeviceptr)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+  if (cuStreamSynchronize(fills) == CUDA_SUCCESS) exit(9);
+}
+
 static void in_child(void (*child)(void)) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -158,6 +168,7 @@ static const struct {
               {"two-fills", two_fills},
               {"sometimes", sometimes},
               {"leak", leak},
+              {"stall", stall},
               {"launch", launch},
               {"race-in-child", race_in_child},
               {"private-table", private_table},

@@ -27,7 +27,7 @@ class Findings(SimTest):
         self.assertEqual(self.cases("race").err.count("race: "), 1)
 
     def test_a_finding_without_uses(self):
-        (found,) = self.assert_findings(self.cases("leak"), "leak")
+        (found,) = self.assert_findings(self.cases("leak", options=("--call-sites", "off")), "leak")
         self.assertEqual(found["uses"], [])
 
     def test_a_mistake_in_a_loop_is_one_finding_and_hides_no_other(self):

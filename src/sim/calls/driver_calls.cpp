@@ -27,6 +27,7 @@ CUresult berth_sim_cuInit(unsigned flags) {
     print_configuration_error();
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (state->order.on()) state->order.hosts().enter_thread();
   ++state->calls[static_cast<std::size_t>(Function::k_cuInit)];
   const CUresult fault = inject_fault(*state, {Function::k_cuInit, state->calls_made});
   if (fault != CUDA_SUCCESS || state->initialized) return fault;

@@ -13,7 +13,9 @@ CUresult berth_sim_cuEventCreate(CUevent* event, unsigned flags) {
   if (event == nullptr || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  *event = from_handle<CUevent>(call.state().events.create(call.context().handle, flags).handle);
+  Event& made = call.state().events.create(call.context().handle, flags);
+  made.made_at = call.state().stacks.here();
+  *event = from_handle<CUevent>(made.handle);
   return CUDA_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/format.hpp"
+#include "base/quoted.hpp"
 #include "base/standard_error.hpp"
 #include "sim/call.hpp"
 #include "sim/check/skipped_launches.hpp"
@@ -85,7 +86,10 @@ Described describe(const CUlaunchConfig& config, CUfunction function, void** arg
                          .shared_bytes = config.sharedMemBytes,
                          .arguments = arguments})};
   } catch (const std::exception& refused) {
-    tell(name, refused.what());
+    tell(name, on_one_line(refused.what()));
+    return {CUDA_ERROR_INVALID_VALUE};
+  } catch (...) {
+    tell(name, "its stand-in threw no std::exception");
     return {CUDA_ERROR_INVALID_VALUE};
   }
 }

@@ -19,6 +19,7 @@ CUresult create(Call& call, CUstream* stream, unsigned flags, int priority) try 
   Stream& made =
       call.state().streams.create(call.context().handle, call.context().device, kind,
                                   std::clamp(priority, kGreatestPriority, kLeastPriority));
+  made.made_at = call.state().stacks.here();
   call.state().channels.assign(call.context(), made);
   *stream = from_handle<CUstream>(made.handle);
   return CUDA_SUCCESS;

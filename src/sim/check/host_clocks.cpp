@@ -11,6 +11,10 @@ HostClock& HostClocks::current() {
   return threads_apart_ ? of_thread(thread.id) : program_;
 }
 
+void HostClocks::enter_thread() {
+  if (threads_apart_) of_thread(this_thread().id);
+}
+
 const Clock* HostClocks::find(const void* object) const {
   const auto found = objects_.find(object);
   return found == objects_.end() ? nullptr : &found->second.clock;

@@ -31,6 +31,8 @@ class HostClocks {
  public:
   explicit HostClocks(bool threads_apart) : threads_apart_(threads_apart) {}
 
+  /// The calling thread is in a driver call. In its first one, it learns what all threads know.
+  void enter_thread();
   /// The clock of the object that the calling thread acts for, otherwise of the thread.
   HostClock& current();
   /// The union of the clocks of all threads and objects.

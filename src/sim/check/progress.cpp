@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/progress.hpp"
 
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "base/format.hpp"
 #include "sim/check/names.hpp"
 #include "sim/state.hpp"
@@ -33,42 +37,65 @@ std::string describe_head(State& state, Stream& stream) {
   return "which has not ended";
 }
 
+/// The calls that a finding is about, as far as their call sites are known.
+void add_finding(State& state, std::string text, std::vector<FindingUse> uses) {
+  std::erase_if(uses, [](const FindingUse& use) { return use.stack == nullptr; });
+  state.findings.add({std::move(text), std::move(uses)});
+}
+
+FindingUse head_of(const Stream& stream, std::string_view does) {
+  const CallSite& call = stream.queue.front().call;
+  return {short_name(call), does, 0, call.stack};
+}
+
+/// The call of this thread.
+FindingUse caller(State& state, std::string call) {
+  return {std::move(call), "waits", 0, state.stacks.here()};
+}
+
 }  // namespace
 
 void report_shared_channel(State& state, Stream& stream, Stream& waiting) {
   const bool is_at_value = std::holds_alternative<WaitValueWork>(waiting.queue.front().work);
-  state.findings.add(format_text(
+  const std::string text = format_text(
       "shared channel: {} on {} stands only behind {} on {} in one of {} hardware channels, {}; {} "
       "for {} ms (stall_ms): the stream has a channel of its own from now on",
       call_name(stream.queue.front().call), stream_name(stream.caller_handle),
       call_name(waiting.queue.front().call), stream_name(waiting.caller_handle),
       state.channels.count(), describe_head(state, waiting),
       is_at_value ? "nothing that is pending changes them, and no thread has" : "nothing has run",
-      state.config.stall_ms));
+      state.config.stall_ms);
+  add_finding(state, text,
+              {head_of(waiting, "has not ended"), head_of(stream, "stands behind it")});
 }
 
 void report_function(State& state, Stream& asked, Stream& needed) {
-  state.findings.add(format_text(
+  const std::string text = format_text(
       "stall: a call waits for {}, which is behind {} on {}, {}; nothing has run for {} ms "
       "(stall_ms): the call waits on",
       stream_name(asked.caller_handle), call_name(needed.queue.front().call),
-      stream_name(needed.caller_handle), describe_head(state, needed), state.config.stall_ms));
+      stream_name(needed.caller_handle), describe_head(state, needed), state.config.stall_ms);
+  add_finding(state, text, {head_of(needed, "has not ended"), caller(state, "the call")});
 }
 
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed) {
-  state.findings.add(format_text(
+  const std::string text = format_text(
       "full queue: {} on {}, which holds {} operations behind {}, {}; nothing has run for {} ms "
       "(stall_ms): the call fails",
       call_name(call), stream_name(stream.caller_handle), stream.queue.size(),
-      call_name(needed.queue.front().call), describe_head(state, needed), state.config.stall_ms));
+      call_name(needed.queue.front().call), describe_head(state, needed), state.config.stall_ms);
+  add_finding(state, text, {head_of(needed, "has not ended"), caller(state, short_name(call))});
 }
 
 void report_driver_lock(State& state, const CallSite& call, const CallSite& holder) {
-  state.findings.add(
-      format_text("driver lock: {} waits for the lock of its context, which {} of another thread "
-                  "holds; nothing "
-                  "has run for {} ms (stall_ms): the call goes on without",
-                  call_name(call), call_name(holder), state.config.stall_ms));
+  const std::string text = format_text(
+      "driver lock: {} waits for the lock of its context, which {} of another thread "
+      "holds; nothing "
+      "has run for {} ms (stall_ms): the call goes on without",
+      call_name(call), call_name(holder), state.config.stall_ms);
+  add_finding(
+      state, text,
+      {{short_name(holder), "holds the lock", 0, holder.stack}, caller(state, short_name(call))});
 }
 
 }  // namespace berth::sim

@@ -25,8 +25,9 @@ struct CallStack;
 struct CallSite {
   Function function = Function::count;
   std::uint64_t number = 0;
-  const char* kernel = nullptr;      ///< the kernel that the call launches; null: none
-  const CallStack* stack = nullptr;  ///< set if call sites are on, and the work uses memory
+  const char* kernel = nullptr;  ///< the kernel that the call launches; null: none
+  /// Set if call sites are on, and the work uses memory or depends on the program.
+  const CallStack* stack = nullptr;
 };
 
 enum class UseKind { reads, writes, begins, ends };  ///< begins and ends: of pool memory

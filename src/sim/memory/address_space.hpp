@@ -35,6 +35,8 @@ constexpr DeviceSet device_bit(int device) {
   return DeviceSet{1} << device;
 }
 
+struct CallStack;
+
 struct Range {
   RangeKind kind;
   std::uint64_t start;
@@ -45,10 +47,11 @@ struct Range {
   std::uint64_t block_offset = 0;
   DeviceSet readers = 0;  ///< set by cuMemSetAccess or the pool; otherwise all with access
   DeviceSet writers = 0;
-  std::uint64_t chunk = 0;  ///< for a small allocation, the start of its chunk
-  Handle pool = 0;          ///< the pool of a pool allocation
-  unsigned host_flags = 0;  ///< the flags of a host allocation
-  std::uint64_t id = 0;     ///< never reused
+  std::uint64_t chunk = 0;             ///< for a small allocation, the start of its chunk
+  Handle pool = 0;                     ///< the pool of a pool allocation
+  unsigned host_flags = 0;             ///< the flags of a host allocation
+  std::uint64_t id = 0;                ///< never reused
+  const CallStack* made_at = nullptr;  ///< null if call sites are off, and for pool memory
 
   [[nodiscard]] std::uint64_t end() const { return start + bytes; }
   [[nodiscard]] bool is_host() const {

@@ -61,7 +61,7 @@ void* make_pages(State& state, RangeKind kind, const Context& context, std::size
   if (state.config.poison) std::memset(pages, kHostPoison, std::min<std::size_t>(bytes, kHostPage));
   Range range = pinned_range(kind, context, reinterpret_cast<std::uint64_t>(pages), bytes);
   range.host_flags = flags;
-  state.addresses.add(range);
+  state.addresses.add(range).made_at = state.stacks.here();
   state.host_bytes_pinned += bytes;
   return pages;
 }
@@ -95,7 +95,9 @@ CUresult register_host_memory(State& state, const Context& context, void* addres
   if (state.addresses.arena.contains(start)) return CUDA_ERROR_INVALID_VALUE;
   if (state.addresses.overlaps(start, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   if (!has_room(state, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  state.addresses.add(pinned_range(RangeKind::host_registration, context, start, bytes));
+  Range& made =
+      state.addresses.add(pinned_range(RangeKind::host_registration, context, start, bytes));
+  made.made_at = state.stacks.here();
   state.host_bytes_pinned += bytes;
   return CUDA_SUCCESS;
 }

@@ -119,7 +119,8 @@ CUresult open_ipc_handle(State& state, Context& context, const CUipcMemHandle& h
                        .block = &block,
                        .block_offset = named.offset,
                        .readers = device_bit(slot),
-                       .writers = device_bit(slot)});
+                       .writers = device_bit(slot),
+                       .made_at = state.stacks.here()});
   state.ipc_imports.emplace(pointer, IpcImport{*segment, context.handle, named.offset, 1});
   return CUDA_SUCCESS;
 }

@@ -40,7 +40,8 @@ std::uint64_t LinearMemory::allocate_whole(State& state, const Context& context,
   const DeviceSegment segment =
       make_segment(state, context.device, align_up(bytes, state.config.granularity));
   if (segment.block == nullptr) return 0;
-  state.addresses.add(allocation(context, segment.start, bytes, *segment.block));
+  Range& made = state.addresses.add(allocation(context, segment.start, bytes, *segment.block));
+  made.made_at = state.stacks.here();
   return segment.start;
 }
 
@@ -54,7 +55,7 @@ std::uint64_t LinearMemory::allocate_packed(State& state, const Context& context
     Range range = allocation(context, *address, bytes, *chunk.block);
     range.block_offset = *address - start;
     range.chunk = start;
-    state.addresses.add(range);
+    state.addresses.add(range).made_at = state.stacks.here();
     if (chunk.free.free_bytes() == 0) open_.erase(start);
     return *address;
   }

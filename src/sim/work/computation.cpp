@@ -2,6 +2,7 @@
 #include "sim/work/computation.hpp"
 
 #include <atomic>
+#include <exception>
 #include <utility>
 
 #include "sim/device/context.hpp"
@@ -44,9 +45,16 @@ Computation::Computation(KernelFunction function) {
   function_ = {kept, &kept->function};
 }
 
-void Computation::operator()(KernelMemory ranges) const {
+std::optional<std::string> Computation::operator()(KernelMemory ranges) const {
   const HostFunctionScope scope;
-  (*function_)(ranges);
+  try {
+    (*function_)(ranges);
+  } catch (const std::exception& thrown) {
+    return thrown.what();
+  } catch (...) {
+    return "it threw no std::exception";
+  }
+  return std::nullopt;
 }
 
 void destroy_retired_computations() {

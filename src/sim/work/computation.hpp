@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "berth/sim.hpp"
 
@@ -21,7 +23,9 @@ class Computation {
   explicit Computation(KernelFunction function);
 
   explicit operator bool() const { return function_ != nullptr; }
-  void operator()(KernelMemory ranges) const BERTH_EXCLUDES(mutex);
+  /// What the function has thrown; nullopt if it has returned.
+  [[nodiscard]] std::optional<std::string> operator()(KernelMemory ranges) const
+      BERTH_EXCLUDES(mutex);
 
  private:
   std::shared_ptr<const KernelFunction> function_;

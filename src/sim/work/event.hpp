@@ -25,10 +25,11 @@ struct Event {
   Handle handle;
   Handle context;
   unsigned flags;
-  Ticket record;              ///< of the latest record; none before the first
-  Clock clock;                ///< the predecessors of the latest record
-  CapturePoint captured;      ///< set if the latest record was captured
-  std::uint64_t time_ns = 0;  ///< simulated time, set once the record is complete
+  const CallStack* made_at = nullptr;  ///< null if call sites are off
+  Ticket record;                       ///< of the latest record; none before the first
+  Clock clock;                         ///< the predecessors of the latest record
+  CapturePoint captured;               ///< set if the latest record was captured
+  std::uint64_t time_ns = 0;           ///< simulated time, set once the record is complete
 };
 
 using Events = HandleTable<Event, HandleKind::event>;

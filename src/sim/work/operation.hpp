@@ -158,6 +158,12 @@ inline bool uses_memory(const Work& work) {
          std::holds_alternative<ArriveWork>(work) || std::holds_alternative<DepartWork>(work);
 }
 
+/// Whether a finding may name the call that submitted it: it uses memory, or waits for the program.
+inline bool needs_call_site(const Work& work) {
+  return uses_memory(work) || std::holds_alternative<WaitValueWork>(work) ||
+         std::holds_alternative<HostFunctionWork>(work);
+}
+
 struct Operation {
   std::uint64_t sequence;  ///< its number in its stream, from 1
   std::uint64_t number;    ///< its number among all submissions, from 1

@@ -3,11 +3,16 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/format.hpp"
+#include "base/quoted.hpp"
+#include "base/standard_error.hpp"
 #include "sim/check/stream_order.hpp"
 #include "sim/state.hpp"
 #include "sim/work/demand.hpp"
@@ -149,7 +154,8 @@ void Scheduler::enter_order(Stream& stream, Operation& operation) {
 }
 
 Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> after) {
-  if (state_.call.stack == nullptr && uses_memory(work)) state_.call.stack = state_.stacks.here();
+  if (state_.call.stack == nullptr && needs_call_site(work))
+    state_.call.stack = state_.stacks.here();
   CallSite call = state_.call;
   if (const auto* kernel = std::get_if<KernelWork>(&work)) call.kernel = kernel->name;
   Operation operation{.sequence = ++stream.submitted,
@@ -251,13 +257,22 @@ void Scheduler::compute(Stream& stream) {
   computing_.push_back(stream.handle);
   mutex.unlock();
   const std::vector<std::span<std::byte>> ranges(copies.begin(), copies.end());
-  kernel.compute(ranges);
+  const std::optional<std::string> failure = kernel.compute(ranges);
   mutex.lock();
   std::erase(computing_, stream.handle);
   stream.running = stream.computing = false;
   ++functions_returned_;
   Context& context = *state_.contexts.find(stream.context);
-  if (context.sticky == CUDA_SUCCESS) context.sticky = take_back(state_, context, kernel, ranges);
+  if (context.sticky != CUDA_SUCCESS) return;
+  if (!failure) {
+    context.sticky = take_back(state_, context, kernel, ranges);
+    return;
+  }
+  context.sticky = CUDA_ERROR_LAUNCH_FAILED;
+  write_to_stderr(format_text(
+      "simulated driver: the stand-in for kernel {} failed: {}; calls of its context return "
+      "CUDA_ERROR_LAUNCH_FAILED from now on\n",
+      kernel.name != nullptr ? kernel.name : "without a name", on_one_line(*failure)));
 }
 
 void Scheduler::call(Stream& stream, const HostFunctionWork& work, CUresult status) {

@@ -96,6 +96,7 @@ struct Stream {
   int device;  ///< slot
   StreamKind kind;
   int priority;
+  const CallStack* made_at = nullptr;  ///< null if call sites are off, and for default streams
   Handle caller_handle;  ///< as returned to callers; for a chain of a graph, the launching stream
   bool destroyed = false;
   bool running = false;    ///< its head: without the lock, in the program, or in virtual time

@@ -74,10 +74,15 @@ std::string describe(State& state, const Stream& stream, const WaitValueWork& wa
 void fail_wait(State& state, const Stream& stream, const WaitValueWork& wait) {
   Context& context = *state.contexts.find(stream.context);
   if (value_is_there(state, context, wait)) return;
-  state.findings.add(format_text(
-      "stall: {} waits for {}; nothing that is pending changes them, and no thread has for {} ms "
-      "(stall_ms): the context fails",
-      stream_name(stream.caller_handle), describe(state, stream, wait), state.config.stall_ms));
+  const CallSite& call = stream.queue.front().call;
+  std::vector<FindingUse> uses;
+  if (call.stack != nullptr) uses.push_back({short_name(call), "waits", 0, call.stack});
+  state.findings.add(
+      {format_text("stall: {} waits for {}; nothing that is pending changes them, and no thread "
+                   "has for {} ms (stall_ms): the context fails",
+                   stream_name(stream.caller_handle), describe(state, stream, wait),
+                   state.config.stall_ms),
+       std::move(uses)});
   context.sticky = CUDA_ERROR_LAUNCH_TIMEOUT;
 }
 
