@@ -72,8 +72,9 @@ struct DeviceAllocatorOptions {
   /// NIXL. Every mapped byte is announced once, and withdrawn once before its unmap, whatever fails
   /// in between. on_unmap may get a part of a range of on_map, or several of them at once, always
   /// whole pieces; in contiguous pools it gets the same ranges. If the driver refuses to unmap
-  /// memory that stays in use, on_map follows, whose exception is then reported. Memory that
-  /// another process shares (SharedBlock) is not announced. null: there is no callback.
+  /// memory that stays in use, on_map follows; if that throws, the exception is reported, and the
+  /// memory is kept unused for a later growth, which announces it again. Memory that another
+  /// process shares (SharedBlock) is not announced. null: there is no callback.
   ///
   /// They are called on the thread that needs or returns memory, which may be a thread of berth,
   /// with the device's context current, and under a lock of the pool that other threads need to

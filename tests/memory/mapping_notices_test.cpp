@@ -302,6 +302,34 @@ TEST_CASE("a segment that neither on_map nor the driver accepts serves a later r
   }
 }
 
+TEST_CASE(
+    "a segment that on_map refuses after a refused unmap is not used before it is announced") {
+  for (const bool virtual_memory : {true, false}) {
+    CAPTURE(virtual_memory);
+    WatchedMemory test(virtual_memory);
+    MemoryPool pool = test.memory->create_pool({.name = "shared", .contiguous = true});
+    pool.allocate(30_MiB, test.stream).reset();
+    test.watch.refuses_unmap = true;
+    test.watch.refuses_range = [] { return true; };
+    CHECK(pool.trim() == 30_MiB);
+    CHECK(test.reports.mention("on_map has failed: the library cannot register it"));
+    CHECK(test.watch.nothing_announced());
+    CHECK(test.watch.bytes_mapped() == 30_MiB);
+    CHECK(pool.trim() == 0);
+    CHECK(test.watch.unmaps() == 1);
+    test.watch.refuses_range = [] { return false; };
+    Allocation block = pool.allocate(30_MiB, test.stream);
+    CHECK(test.watch.is_announced(block.data()));
+    CHECK(test.watch.bytes_mapped() == 30_MiB);
+    block.reset();
+    test.watch.refuses_unmap = false;
+    CHECK(pool.trim() == 30_MiB);
+    CHECK(test.watch.unmaps() == 2);
+    CHECK(test.watch.nothing_announced());
+    CHECK(test.watch.bytes_mapped() == 0);
+  }
+}
+
 namespace {
 
 /// Random requests of four pools, while calls of the driver and of on_map fail.

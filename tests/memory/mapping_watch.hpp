@@ -90,10 +90,7 @@ class MappingWatch {
 
   void note_announced(const MappedRange& range) {
     in_callback(range);
-    const bool is_refused = refuses_range();
-    // After a refused unmap there is no way back: the range counts as announced.
-    const bool is_still_mapped = address_of(range.data) == refused_unmap_;
-    if (is_refused && !is_still_mapped) throw Refused();
+    if (refuses_range()) throw Refused();
     ++maps_;
     aliases_ += range.is_alias ? 1 : 0;
     REQUIRE(range.bytes % range.piece_bytes == 0);
@@ -106,7 +103,6 @@ class MappingWatch {
       CHECK(announced_.insert(page).second);
       stuck_.erase(page);
     });
-    if (is_refused) throw Refused();
   }
   void note_withdrawn(const MappedRange& range) {
     ++unmaps_;
@@ -133,13 +129,9 @@ class MappingWatch {
       else
         stuck_.insert(page);
     });
-    if (!gone) refused_unmap_ = address;
   }
 
-  [[nodiscard]] bool refuses() {
-    refused_unmap_ = 0;
-    return refuses_call();
-  }
+  [[nodiscard]] bool refuses() { return refuses_call(); }
   [[nodiscard]] bool refuses_return() { return refuses() || refuses_unmap; }
 
   static CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
@@ -199,8 +191,7 @@ class MappingWatch {
   std::map<std::uintptr_t, std::size_t> sizes_;  ///< of the driver's mappings, by address
   std::set<std::uintptr_t> mapped_;              ///< pages
   std::set<std::uintptr_t> announced_;
-  std::set<std::uintptr_t> stuck_;    ///< which the driver has refused to unmap
-  std::uintptr_t refused_unmap_ = 0;  ///< the address, if the last call was one
+  std::set<std::uintptr_t> stuck_;  ///< which the driver has refused to unmap
   std::size_t aliases_ = 0;
   std::size_t maps_ = 0;
   std::size_t unmaps_ = 0;

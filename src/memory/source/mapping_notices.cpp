@@ -46,10 +46,11 @@ void MappingNotices::call(const MappingCallback& callback, const Range& range) c
             .is_alias = range.is_alias});
 }
 
-void MappingNotices::call_or_report(const MappingCallback& callback, const Range& range,
+bool MappingNotices::call_or_report(const MappingCallback& callback, const Range& range,
                                     const char* name) const noexcept {
   try {
     call(callback, range);
+    return true;
   } catch (const std::exception& error) {
     context_->driver().report(Severity::error, name, " has failed", error);
   } catch (...) {
@@ -57,6 +58,7 @@ void MappingNotices::call_or_report(const MappingCallback& callback, const Range
       return format_text("{} has failed: it threw no std::exception", name);
     });
   }
+  return false;
 }
 
 }  // namespace berth

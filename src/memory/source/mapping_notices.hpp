@@ -37,9 +37,9 @@ class MappingNotices {
     if (on_map_ != nullptr) call(*on_map_, range);
   }
   /// The same for a range that the driver has refused to unmap, after unmapping(). What on_map
-  /// throws is reported.
-  void mapped_still(const Range& range) const noexcept {
-    if (on_map_ != nullptr) call_or_report(*on_map_, range, "on_map");
+  /// throws is reported. False then: the range is not known to the program.
+  bool mapped_still(const Range& range) const noexcept {
+    return on_map_ == nullptr || call_or_report(*on_map_, range, "on_map");
   }
   /// The range is about to be unmapped. What on_unmap throws is reported.
   void unmapping(const Range& range) const noexcept {
@@ -54,7 +54,8 @@ class MappingNotices {
 
  private:
   void call(const MappingCallback& callback, const Range& range) const;
-  void call_or_report(const MappingCallback& callback, const Range& range,
+  /// Whether the callback returned.
+  bool call_or_report(const MappingCallback& callback, const Range& range,
                       const char* name) const noexcept;
 
   DeviceContext* context_ = nullptr;

@@ -40,12 +40,16 @@ void WholeSegments::give_back_growth(const Growth& growth) noexcept {
 bool WholeSegments::free_segment(std::uintptr_t address, std::size_t bytes) noexcept {
   notices_.unmapping({address, bytes, bytes});
   if (destroy(address)) return true;
-  notices_.mapped_still({address, bytes, bytes});
-  return false;
+  if (notices_.mapped_still({address, bytes, bytes})) return false;
+  keep({address, bytes});
+  return true;
 }
 
 void WholeSegments::destroy_or_keep(const Segment& segment) noexcept {
-  if (destroy(segment.address)) return;
+  if (!destroy(segment.address)) keep(segment);
+}
+
+void WholeSegments::keep(const Segment& segment) noexcept {
   try {
     const MutexLock lock(refused_mutex_);
     refused_.push_back(segment);

@@ -73,9 +73,12 @@ class WholeSegments : public SegmentSource {
   /// Returns a segment to the driver. False if the driver refuses, which is reported.
   virtual bool destroy(std::uintptr_t address) noexcept = 0;
 
+  /// False if the driver refuses, and the program knows that the segment is still there. If on_map
+  /// refuses that, no heap may have the segment, and the next growth announces it again.
   bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept;
   /// The same for a segment that no heap has, and that the program does not know.
   void destroy_or_keep(const Segment& segment) noexcept;
+  void keep(const Segment& segment) noexcept;
   /// Uses a refused segment of this size, and returns the others, if the driver accepts them now.
   bool take_refused(Growth& growth);
   std::vector<Segment> exchange_refused() noexcept BERTH_EXCLUDES(refused_mutex_);
