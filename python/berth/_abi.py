@@ -288,7 +288,12 @@ def _check(status, _function, _arguments):
     message = library.berth_last_error_message().decode(errors="replace")
     error = errors.BY_STATUS.get(status, errors.Error)(message)
     error.driver_code = library.berth_last_error_driver_code()
-    raise error
+    try:
+        raise error
+    finally:
+        # Otherwise the error and its traceback keep the arguments of the call until the next
+        # collection of cycles, and what is closed meanwhile stays open.
+        del error
 
 
 for _name, (_result, _parameters) in OTHERS.items():

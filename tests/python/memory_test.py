@@ -161,6 +161,24 @@ class MemoryTest(unittest.TestCase):
         with self.assertRaisesRegex(berth.InvalidArgument, "biases"):
             self.memory.sleep("biases")
 
+    def test_a_call_that_failed_keeps_nothing_open(self):
+        pool = self.memory.create_pool("refused", contiguous=True)
+        block = pool.allocate(1000)
+        gc.disable()
+        try:
+            refused = False
+            try:  # assertRaises() would clear the frames of the call
+                pool.sleep()
+            except berth.NotSupported:
+                refused = True
+            self.assertTrue(refused)
+            pool.close()
+            with self.assertRaisesRegex(berth.InvalidArgument, "cuda:0/refused is closed"):
+                self.memory.wake("refused")
+        finally:
+            gc.enable()
+        block.free()
+
     def test_a_pool_lives_as_long_as_its_blocks(self):
         block = self.memory.create_pool("weights").allocate(1000)
         gc.collect()
