@@ -60,10 +60,11 @@ void Error::raise() const {
 }
 
 void detail::refuse_empty(const char* what) {
-  throw InvalidArgument(std::string("an empty ") + what +
-                        " object was used, which was default-constructed, moved from or released; "
-                        "accepted: one that has a " +
-                        what);
+  throw InvalidArgument(
+      std::string("the ") + what +
+      " object is empty: it was default-constructed, moved from or released; accepted: one that "
+      "has a " +
+      what);
 }
 
 }  // namespace berth

@@ -313,7 +313,7 @@ TEST_CASE("what is no range, no host memory or no device of a backend is refused
                  "null"));
   CHECK(contains(
       message_of<InvalidArgument>([&] { return DeviceBuffer().read(target.data(), 0, 1); }),
-      "the buffer is empty"));
+      "the buffer object is empty"));
   for (const Device other : {Device::cpu(), Device::cuda(0)}) {
     CHECK(contains(message_of<InvalidArgument>([&] {
                      return fixture.buffers().create(other, content.data(), content.size());

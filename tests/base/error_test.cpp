@@ -68,6 +68,17 @@ static_assert(is_one_exception<InvalidArgument> && is_one_exception<NotSupported
               is_one_exception<StreamCaptured> && is_one_exception<Cancelled> &&
               is_one_exception<FileError> && is_one_exception<BackendError>);
 
+TEST_CASE("the refusal of an empty owner is about the object, and not about what it would own") {
+  try {
+    detail::refuse_empty("file");
+    FAIL("nothing was thrown");
+  } catch (const InvalidArgument& error) {
+    CHECK(std::string(error.what()) ==
+          "the file object is empty: it was default-constructed, moved from or released; accepted: "
+          "one that has a file");
+  }
+}
+
 TEST_CASE("out of memory is caught as itself, an Error, a bad_alloc and a std::exception") {
   const OutOfMemory error("full", 2);
   CHECK(handled<DriverError, OutOfMemory, Error>(error) == "second: full");
