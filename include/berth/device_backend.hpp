@@ -96,7 +96,7 @@ class BERTH_API DeviceBackend {
 
   /// The result of begin_buffer().
   struct Begun {
-    std::unique_ptr<Buffer> buffer;
+    std::unique_ptr<Buffer> buffer;    ///< not null beside a filling
     std::unique_ptr<Filling> filling;  ///< null: the backend cannot write a buffer in parts
   };
 
@@ -120,7 +120,8 @@ class BERTH_API DeviceBackend {
   // Sizes are in bytes and never 0.
 
   /// Creates a buffer on a device and fills it with `content`, which stays valid and unchanged
-  /// until `done`. `done`: the buffer is filled.
+  /// until `done`. `done`: the buffer is filled, and `content` is no longer read. A result that is
+  /// null, here and in copy(), is an error of the backend, which berth reports as BackendError.
   [[nodiscard]] virtual std::unique_ptr<Buffer> create_buffer(int index,
                                                               std::span<const std::byte> content,
                                                               Done done) = 0;

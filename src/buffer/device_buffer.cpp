@@ -45,6 +45,16 @@ const BufferState& require_buffer(const std::shared_ptr<BufferState>& state) {
   return *state;
 }
 
+/// What a backend gave for a buffer that has bytes.
+/// Errors  BackendError: null.
+std::unique_ptr<DeviceBackend::Buffer> require_given(std::unique_ptr<DeviceBackend::Buffer> buffer,
+                                                     const RegisteredBackend& owner,
+                                                     Device device) {
+  if (buffer != nullptr) return buffer;
+  throw BackendError(
+      format_text("the backend of {} ({}) gave no buffer", device.to_string(), owner.name), 0);
+}
+
 /// `start(transfer)` begins the operations of the transfer, or throws.
 template <class Start>
 Transfer run_transfer(const std::shared_ptr<BufferSet>& set, std::string name, std::size_t bytes,
@@ -131,15 +141,14 @@ class DeviceBuffers::Impl {
   std::shared_ptr<BufferState> create(Device device, const void* source, std::size_t bytes,
                                       TransferOptions options) {
     if (bytes > 0) check_range(source, bytes, kSourceName);
-    return create(device, bytes, std::move(options), [&](BufferState& state, const auto& transfer) {
-      if (bytes == 0) return std::unique_ptr<DeviceBackend::Buffer>();
-      set_->require_host_memory(source, bytes, kSourceName);
-      auto buffer = state.backend().create_buffer(
-          state.device().ordinal(), std::span(static_cast<const std::byte*>(source), bytes),
-          transfer->add_operation(bytes));
-      set_->count_written(state.device(), bytes);
-      return buffer;
-    });
+    return create(device, bytes, &BufferSet::count_written, std::move(options),
+                  [&](BufferState& state, const auto& transfer) {
+                    set_->require_host_memory(source, bytes, kSourceName);
+                    return state.backend().create_buffer(
+                        state.device().ordinal(),
+                        std::span(static_cast<const std::byte*>(source), bytes),
+                        transfer->add_operation(bytes));
+                  });
   }
 
   std::shared_ptr<BufferState> create(Device device, const FileRange& source,
@@ -157,6 +166,7 @@ class DeviceBuffers::Impl {
       source.file.read({block.get(), source.bytes}, source.offset);
       return create(device, block.get(), source.bytes, keeping(std::move(options), block));
     }
+    begun.buffer = require_given(std::move(begun.buffer), owner, resolved);
     return fill_from_file(owner, resolved, source, std::move(begun), std::move(options));
   }
 
@@ -169,12 +179,10 @@ class DeviceBuffers::Impl {
       const HostBlock block = read_all(from, 0, source.bytes());
       return create(device, block.get(), source.bytes(), keeping(std::move(options), block));
     }
-    return create(device, source.bytes(), std::move(options),
+    return create(device, source.bytes(), &BufferSet::count_copied, std::move(options),
                   [&](BufferState& state, const auto& transfer) {
-                    auto buffer = owner.backend->copy(source.buffer(), state.device().ordinal(),
-                                                      transfer->add_operation(source.bytes()));
-                    set_->count_copied(state.device(), source.bytes());
-                    return buffer;
+                    return owner.backend->copy(source.buffer(), state.device().ordinal(),
+                                               transfer->add_operation(source.bytes()));
                   });
   }
 
@@ -208,10 +216,13 @@ class DeviceBuffers::Impl {
   }
 
  private:
-  /// `begin(state, transfer)` begins the operations and returns the backend's buffer, or throws.
+  using Count = void (BufferSet::*)(Device device, std::size_t bytes);
+
+  /// `begin(state, transfer)` begins the operations and returns the backend's buffer, or throws. It
+  /// is called only if there are bytes, which `count` then counts.
   template <class Begin>
-  std::shared_ptr<BufferState> create(Device device, std::size_t bytes, TransferOptions options,
-                                      const Begin& begin) {
+  std::shared_ptr<BufferState> create(Device device, std::size_t bytes, Count count,
+                                      TransferOptions options, const Begin& begin) {
     const RegisteredBackend& owner = registry_.backend(device);
     const Device resolved = registry_.resolve(device);
     set_->require_open();
@@ -220,7 +231,10 @@ class DeviceBuffers::Impl {
     Transfer ready =
         run_transfer(set_, format_text("filling a buffer of {}", resolved.to_string()), bytes,
                      std::move(options), [&](const std::shared_ptr<BufferTransfer>& transfer) {
-                       buffer = begin(*state, transfer);
+                       if (bytes > 0) {
+                         buffer = require_given(begin(*state, transfer), owner, resolved);
+                         (set_.get()->*count)(resolved, bytes);
+                       }
                        transfer->finish();
                      });
     state->fill(std::move(buffer), std::move(ready));

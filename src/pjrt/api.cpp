@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -13,6 +14,15 @@
 #include "base/quoted.hpp"
 
 namespace berth::pjrt {
+
+/// The state of a call of Event_OnReady until the event is ready.
+struct Api::Waiter {
+  const Api& api;
+  const char* function;
+  Event* event;
+  DeviceBackend::Done done;
+};
+
 namespace {
 
 const char* name_of(Code code) {
@@ -55,16 +65,8 @@ const char* name_of(Code code) {
   return "a code that berth does not know";
 }
 
-/// The state of a call of Event_OnReady until the event is ready.
-struct Waiter {
-  const Api& api;
-  const char* function;
-  Event* event;
-  DeviceBackend::Done done;
-};
-
-void end(Waiter* ended, Error* error) noexcept {
-  const std::unique_ptr<Waiter> waiter(ended);
+void end(Api::Waiter* ended, Error* error) noexcept {
+  const std::unique_ptr<Api::Waiter> waiter(ended);
   const Api& api = waiter->api;
   std::exception_ptr failure =
       error == nullptr ? nullptr : api.exception_of(waiter->function, error);
@@ -192,27 +194,46 @@ std::exception_ptr Api::exception_of(const char* function, Error* error) const n
 }
 
 void Api::when_ready(const char* function, Event* event, DeviceBackend::Done done) const noexcept {
+  if (event != nullptr) {
+    // The callback may run before Event_OnReady returns.
+    auto* const waiter = new (std::nothrow) Waiter{*this, function, event, {}};
+    if (waiter != nullptr) {
+      waiter->done = std::move(done);
+      if (call_when_ready(waiter)) return;
+      done = std::move(waiter->done);
+      delete waiter;
+    }
+  }
+  // Until the event is ready the operation uses host memory, so its end is awaited here.
+  done(await(function, event));
+}
+
+bool Api::call_when_ready(Waiter* waiter) const noexcept {
+  EventOnReadyArgs args{};
+  args.event = waiter->event;
+  args.callback = [](Error* error, void* user) { end(static_cast<Waiter*>(user), error); };
+  args.user = waiter;
   try {
-    if (event == nullptr) raise_text(function, Code::internal, "the plug-in gave no event");
-    auto waiter = std::make_unique<Waiter>(Waiter{*this, function, event, done});
-    EventOnReadyArgs args{};
-    args.event = event;
-    args.callback = [](Error* error, void* user) { end(static_cast<Waiter*>(user), error); };
-    args.user = waiter.get();
-    Waiter* const waiting = waiter.release();
-    if (Error* error = try_call(event_on_ready, args)) end(waiting, error);
-  } catch (...) {
-    done(std::current_exception());
+    Error* const error = try_call(event_on_ready, args);
+    drop(error);
+    return error == nullptr;
+  } catch (const berth::Error&) {
+    return false;
   }
 }
 
-void Api::await(const char* function, Event* event) const {
-  if (event == nullptr) raise_text(function, Code::internal, "the plug-in gave no event");
-  EventArgs args{};
-  args.event = event;
-  Error* const error = try_call(event_await, args);
-  destroy(event_destroy, {0, nullptr, event});
-  if (error != nullptr) raise(function, error);
+std::exception_ptr Api::await(const char* function, Event* event) const noexcept {
+  try {
+    if (event == nullptr) raise_text(function, Code::internal, "the plug-in gave no event");
+    EventArgs args{};
+    args.event = event;
+    Error* const error = try_call(event_await, args);
+    destroy(event_destroy, {0, nullptr, event});
+    if (error != nullptr) raise(function, error);
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 NamedValue to_named_value(const PjrtOption& option) {

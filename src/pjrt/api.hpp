@@ -70,14 +70,19 @@ class Api {
   [[nodiscard]] Code code_of(const Error* error) const;
   void drop(Error* error) const noexcept;
 
-  /// Calls `done` when the event is ready, and destroys it. Null: an error of the plug-in.
+  /// Calls `done` when the event is ready, and destroys it. Null: an error of the plug-in. If the
+  /// plug-in does not call back, this waits: `done` means that the operation is over.
   void when_ready(const char* function, Event* event, DeviceBackend::Done done) const noexcept;
-  /// Waits, and destroys the event.
-  void await(const char* function, Event* event) const;
+  /// Waits, and destroys the event. Returns its failure.
+  [[nodiscard]] std::exception_ptr await(const char* function, Event* event) const noexcept;
+
+  struct Waiter;
 
  private:
   Api(std::string path, const Table& table);
   void check() const;
+  /// Whether the plug-in will call back.
+  bool call_when_ready(Waiter* waiter) const noexcept;
   /// Null if the table does not have the slot.
   [[nodiscard]] const void* find(std::size_t slot) const noexcept {
     const std::size_t offset = slot_offset(slot);

@@ -3,10 +3,13 @@
 
 #include <exception>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <utility>
 
 #include "berth/error.hpp"
+
+#include "base/format.hpp"
 
 namespace berth::pjrt {
 namespace {
@@ -30,16 +33,13 @@ struct Both {
 
 }  // namespace
 
-PjrtBuffer::PjrtBuffer(const Api& api, pjrt::Buffer* native, int device, std::size_t bytes)
-    : api_(api), native_(native), device_(device), bytes_(bytes) {
-  if (native == nullptr) {
-    throw BackendError(api.path() + ": the plug-in reported success and gave no buffer",
-                       static_cast<int>(Code::internal));
-  }
+PjrtBuffer::~PjrtBuffer() {
+  if (native_ != nullptr) api_.destroy(buffer_destroy, {0, nullptr, native_});
 }
 
-PjrtBuffer::~PjrtBuffer() {
-  api_.destroy(buffer_destroy, {0, nullptr, native_});
+void PjrtBuffer::own(pjrt::Buffer* native) {
+  native_ = native;
+  if (native == nullptr) refuse_nothing(api_, "buffer");
 }
 
 Event* PjrtBuffer::ready() const {
@@ -49,18 +49,31 @@ Event* PjrtBuffer::ready() const {
   return args.event;
 }
 
-void when_both_ready(const Api& api, const char* function, Event* first, Event* second,
-                     DeviceBackend::Done done) {
-  if (second == nullptr) return api.when_ready(function, first, std::move(done));
-  const auto both = std::make_shared<Both>();
-  both->done = std::move(done);
-  const auto end = [both](std::exception_ptr failure) { both->end(std::move(failure)); };
-  api.when_ready(function, first, end);
-  api.when_ready(function, second, end);
+void refuse_nothing(const Api& api, const char* what) {
+  throw BackendError(
+      format_text("{}: the plug-in reported success and gave no {}", api.path(), what),
+      static_cast<int>(Code::internal));
 }
 
-PjrtFilling::PjrtFilling(const Api& api, TransferManager* manager, Event* ready)
-    : api_(api), manager_(manager), ready_(ready) {}
+void when_both_ready(const Api& api, const char* function, Event* first, Event* second,
+                     DeviceBackend::Done done) noexcept {
+  if (second == nullptr) return api.when_ready(function, first, std::move(done));
+  DeviceBackend::Done end_first;
+  DeviceBackend::Done end_second;
+  try {
+    const auto both = std::make_shared<Both>();
+    const auto end = [both](std::exception_ptr failure) { both->end(std::move(failure)); };
+    end_first = end;
+    end_second = end;
+    both->done = std::move(done);
+  } catch (const std::bad_alloc&) {
+    const std::exception_ptr failure = api.await(function, first);
+    const std::exception_ptr second_failure = api.await(function, second);
+    return done(failure != nullptr ? failure : second_failure);
+  }
+  api.when_ready(function, first, std::move(end_first));
+  api.when_ready(function, second, std::move(end_second));
+}
 
 PjrtFilling::~PjrtFilling() {
   if (ready_ != nullptr) {
@@ -69,7 +82,12 @@ PjrtFilling::~PjrtFilling() {
                  {0, nullptr, manager_, 0, Code::aborted, kReason.data(), kReason.size()});
     api_.destroy(event_destroy, {0, nullptr, ready_});
   }
-  api_.destroy(manager_destroy, {0, nullptr, manager_});
+  if (manager_ != nullptr) api_.destroy(manager_destroy, {0, nullptr, manager_});
+}
+
+void PjrtFilling::own(TransferManager* manager) {
+  manager_ = manager;
+  if (manager == nullptr) refuse_nothing(api_, "transfer manager");
 }
 
 void PjrtFilling::write(std::size_t offset, std::span<const std::byte> content, bool is_last,

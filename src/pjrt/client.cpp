@@ -81,16 +81,14 @@ void PjrtClient::create(const std::vector<PjrtOption>& options) {
   }
   if (error != nullptr) api_.raise(client_create.name, error);
   client_ = args.client;
-  if (client_ == nullptr) {
-    throw BackendError(api_.path() + ": the plug-in reported success and gave no client",
-                       static_cast<int>(Code::internal));
-  }
+  if (client_ == nullptr) refuse_nothing(api_, "client");
 }
 
 void PjrtClient::read_devices() {
   ClientDevicesArgs args{};
   args.client = client_;
   api_.call(client_devices, args);
+  if (args.devices == nullptr && args.device_count > 0) refuse_nothing(api_, "devices");
   devices_.assign(args.devices, args.devices + args.device_count);
 }
 
@@ -149,16 +147,17 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::create_buffer(int index,
   args.dim_count = 1;
   args.host_buffer_semantics = kUntilTransferCompletes;
   args.device = device(index);
+  auto buffer = std::make_unique<PjrtBuffer>(api_, index, content.size());
   api_.call(buffer_from_host, args);
   try {
-    auto buffer = std::make_unique<PjrtBuffer>(api_, args.buffer, index, content.size());
+    buffer->own(args.buffer);
     when_both_ready(api_, buffer_from_host.name, buffer->ready(), args.done_with_host_buffer,
                     std::move(done));
     return buffer;
   } catch (...) {
     // The plug-in may still read the content.
     if (args.done_with_host_buffer != nullptr)
-      api_.await(buffer_from_host.name, args.done_with_host_buffer);
+      static_cast<void>(api_.await(buffer_from_host.name, args.done_with_host_buffer));
     throw;
   }
 }
@@ -175,22 +174,20 @@ DeviceBackend::Begun PjrtClient::begin_buffer(int index, std::size_t bytes) {
   args.shapes = &shape;
   args.shape_count = 1;
   args.memory = memory_of(index);
+  auto buffer = std::make_unique<PjrtBuffer>(api_, index, bytes);
+  auto filling = std::make_unique<PjrtFilling>(api_);
   try {
     api_.call(create_async, args);
   } catch (const NotSupported&) {
     return {};
   }
+  filling->own(args.manager);
   RetrieveBufferArgs retrieved{};
   retrieved.manager = args.manager;
-  try {
-    api_.call(retrieve_buffer, retrieved);
-    auto buffer = std::make_unique<PjrtBuffer>(api_, retrieved.buffer, index, bytes);
-    auto filling = std::make_unique<PjrtFilling>(api_, args.manager, buffer->ready());
-    return {std::move(buffer), std::move(filling)};
-  } catch (...) {
-    api_.destroy(manager_destroy, {0, nullptr, args.manager});
-    throw;
-  }
+  api_.call(retrieve_buffer, retrieved);
+  buffer->own(retrieved.buffer);
+  filling->expect(buffer->ready());
+  return {std::move(buffer), std::move(filling)};
 }
 
 void PjrtClient::read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
@@ -237,7 +234,8 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, in
     args.target = content.get();
     args.target_bytes = from.bytes();
     api_.call(to_host, args);
-    api_.await(to_host.name, args.event);
+    if (const std::exception_ptr failure = api_.await(to_host.name, args.event))
+      std::rethrow_exception(failure);
     return create_buffer(index, {content.get(), from.bytes()},
                          [content, done = std::move(done)](std::exception_ptr failure) {
                            done(std::move(failure));
@@ -246,8 +244,9 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, in
   CopyToDeviceArgs args{};
   args.source = from.native();
   args.device = device(index);
+  auto buffer = std::make_unique<PjrtBuffer>(api_, index, from.bytes());
   api_.call(copy_to_device, args);
-  auto buffer = std::make_unique<PjrtBuffer>(api_, args.copy, index, from.bytes());
+  buffer->own(args.copy);
   api_.when_ready(copy_to_device.name, buffer->ready(), std::move(done));
   return buffer;
 }

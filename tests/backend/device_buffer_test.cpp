@@ -294,6 +294,39 @@ TEST_CASE("an operation that the backend drops has failed") {
         }) == "filling a buffer of fake:0: the backend has dropped the operation");
 }
 
+TEST_CASE("a backend that reports success and gives no buffer is refused") {
+  BackendFixture fixture;
+  const TemporaryFolder folder;
+  const auto content = numbered_bytes(100);
+  const File file = File::open_to_read(write_file(folder, content));
+  const DeviceBuffer good = fixture.buffers().create(fixture.device(0), content.data(), 100);
+  fixture.machine->gives_nothing = true;
+  auto owner = std::make_shared<int>(1);
+  bool is_called = false;
+  const auto options = [&] {
+    return TransferOptions{.keep_alive = owner,
+                           .on_done = [&](const std::exception_ptr&) { is_called = true; }};
+  };
+  const std::string refusal = "the backend of fake:1 (fake 1.0) gave no buffer";
+  CHECK(message_of<BackendError>([&] {
+          return fixture.buffers().create(fixture.device(1), content.data(), 100, options());
+        }) == refusal);
+  CHECK(message_of<BackendError>([&] {
+          return fixture.buffers().create(fixture.device(1), FileRange{file, 0, 100}, options());
+        }) == refusal);
+  CHECK(message_of<BackendError>([&] {
+          return fixture.buffers().create(fixture.device(1), good, options());
+        }) == refusal);
+  CHECK(owner.use_count() == 1);
+  CHECK_FALSE(is_called);
+  const BufferCounters counters = fixture.buffers().counters(fixture.device(1));
+  CHECK(counters.buffers_created == 0);
+  CHECK(counters.bytes_written + counters.bytes_copied == 0);
+  CHECK(fixture.buffers().create(fixture.device(1), nullptr, 0).bytes() == 0);
+  fixture.machine->gives_nothing = false;
+  CHECK(content_of(good) == content);
+}
+
 TEST_CASE("what is no range, no host memory or no device of a backend is refused") {
   BackendFixture fixture;
   Runtime& runtime = fixture.runtime();

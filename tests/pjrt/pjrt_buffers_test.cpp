@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -90,6 +91,54 @@ TEST_CASE("a thousand buffers live at once, and none is left") {
   int wrong = 0;
   for (unsigned i = 0; i < 1000; ++i) wrong += content_of(buffers[i]) == contents[i] ? 0 : 1;
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a buffer is filled when the plug-in is done with the source, which may be later") {
+  PluginFixture fixture({{"holds_source", true}});
+  const auto release = plugin_function<void()>(fixture.path, "berth_test_pjrt_release_sources");
+  auto content = std::make_shared<std::vector<std::byte>>(numbered_bytes(1000));
+  const std::vector<std::byte> expected = *content;
+  const std::weak_ptr<std::vector<std::byte>> watched = content;
+  DeviceBuffer buffer =
+      fixture.buffers().create(fixture.device(0), content->data(), 1000, {.keep_alive = content});
+  content = nullptr;
+  CHECK(content_of(buffer) == expected);
+  CHECK_FALSE(buffer.ready().is_done());
+  const DeviceBuffer copy = fixture.buffers().create(fixture.device(1), buffer);
+  copy.ready().wait();
+  buffer = {};  // the plug-in still has the source
+  CHECK_FALSE(watched.expired());
+  release();
+  while (!watched.expired()) std::this_thread::yield();
+  CHECK(content_of(copy) == expected);
+
+  std::atomic<bool> is_gone = false;
+  std::thread owner([&] {
+    { const auto filled = fixture.buffers().create(fixture.device(0), expected.data(), 1000); }
+    is_gone = true;
+  });
+  while (fixture.buffers().counters(fixture.device(0)).buffers_created < 2)
+    std::this_thread::yield();
+  CHECK_FALSE(is_gone);
+  release();
+  owner.join();
+  CHECK(is_gone);
+}
+
+TEST_CASE("a plug-in that cannot call back is waited for") {
+  PluginFixture fixture({{"late", true}, {"fail", std::string("Event_OnReady")}});
+  const auto content = numbered_bytes(1'000'000);
+  for (int round = 0; round < 10; ++round) {
+    DeviceBuffer buffer;
+    {
+      auto source = content;  // gone at the end of this block
+      buffer = fixture.buffers().create(fixture.device(0), source.data(), source.size());
+      CHECK(buffer.ready().is_done());
+      CHECK(buffer.ready().failure() == nullptr);
+    }
+    CHECK(content_of(buffer) == content);
+    CHECK(content_of(fixture.buffers().create(fixture.device(1), buffer)) == content);
+  }
 }
 
 TEST_CASE("threads share a client whose events are late") {

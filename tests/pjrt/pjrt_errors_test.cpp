@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plug-ins of other versions, and plug-ins that fail or lie: typed errors, and nothing left over.
+#include <cstddef>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "pjrt/plugin_fixture.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace pjrt_errors_test {
 
@@ -152,11 +156,53 @@ TEST_CASE("an event that fails is the failure of its transfer, and of those behi
 }
 
 TEST_CASE("a plug-in that reports success and gives nothing is an error") {
+  const auto told = [](const char* function) {
+    return PjrtOption{"gives_nothing", std::string(function)};
+  };
   CHECK(contains(message_of<BackendError>([&] {
-                   return open_pjrt({"", plugin_path("current"), {{"null_objects", true}}});
+                   return open_pjrt({"", plugin_path("current"), {told("Client_Create")}});
                  }),
                  "the plug-in reported success and gave no client"));
   CHECK(plugin_objects_live(plugin_path("current")) == 0);
+
+  const auto content = numbered_bytes(1000);
+  std::vector<std::byte> target(1000);
+  for (const bool is_late : {false, true}) {
+    const auto refusal = [&](const char* function) {
+      PluginFixture fixture({told(function), {"late", is_late}});
+      return message_of<BackendError>([&] {
+        const DeviceBuffer buffer =
+            fixture.buffers().create(fixture.device(0), content.data(), 1000);
+        buffer.ready().wait();
+        buffer.read(target.data(), 0, 1000).wait();
+        buffer.read(target.data(), 1, 999).wait();
+        return fixture.buffers().create(fixture.device(1), buffer);
+      });
+    };
+    for (const char* const function : {"Client_BufferFromHostBuffer", "Buffer_CopyToDevice"}) {
+      CAPTURE(function);
+      CHECK(contains(refusal(function), "the plug-in reported success and gave no buffer"));
+    }
+    for (const char* const function :
+         {"Buffer_ReadyEvent", "Buffer_ToHostBuffer", "Buffer_CopyRawToHost"}) {
+      CAPTURE(function);
+      CHECK(contains(refusal(function), "the plug-in gave no event"));
+    }
+  }
+
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "content").string();
+  std::ofstream(path, std::ios::binary).write("content", 7);
+  const File file = File::open_to_read(path);
+  for (const auto& [function, what] :
+       {std::pair{"Client_CreateBuffersForAsyncHostToDevice", "transfer manager"},
+        std::pair{"AsyncHostToDeviceTransferManager_RetrieveBuffer", "buffer"}}) {
+    PluginFixture fixture({told(function)});
+    CHECK(contains(message_of<BackendError>([&] {
+                     return fixture.buffers().create(fixture.device(0), FileRange{file, 0, 7});
+                   }),
+                   std::string("the plug-in reported success and gave no ") + what));
+  }
 }
 
 TEST_CASE("an exception that a plug-in throws is an error of its own") {

@@ -26,9 +26,10 @@ struct FakeMachine {
   bool is_late = false;  ///< operations wait for run_next()
   bool can_fill = true;  ///< buffers can be written in parts
   bool reports_memory = true;
-  bool drops = false;   ///< operations are dropped without a result
-  std::string refusal;  ///< calls throw BackendError with this text
-  std::string failure;  ///< operations fail with this text
+  bool drops = false;          ///< operations are dropped without a result
+  bool gives_nothing = false;  ///< operations succeed, and there is no buffer
+  std::string refusal;         ///< calls throw BackendError with this text
+  std::string failure;         ///< operations fail with this text
 
   std::atomic<int> buffers_live = 0;
   std::atomic<int> fillings_live = 0;
@@ -97,14 +98,14 @@ class FakeBackend final : public DeviceBackend {
     start(std::move(done), [bytes = buffer->bytes, content] {
       std::copy(content.begin(), content.end(), bytes->begin());
     });
-    return buffer;
+    return given(std::move(buffer));
   }
   [[nodiscard]] Begun begin_buffer(int /*index*/, std::size_t bytes) override {
     refuse_if_told();
     if (!machine_->can_fill) return {};
     auto buffer = std::make_unique<FakeBuffer>(machine_, bytes);
     auto filling = std::make_unique<FakeFilling>(*this, buffer->bytes);
-    return {std::move(buffer), std::move(filling)};
+    return {given(std::move(buffer)), std::move(filling)};
   }
   void read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
             Done done) override {
@@ -118,7 +119,7 @@ class FakeBackend final : public DeviceBackend {
     refuse_if_told();
     auto buffer = std::make_unique<FakeBuffer>(machine_, bytes_of(source)->size());
     start(std::move(done), [from = bytes_of(source), to = buffer->bytes] { *to = *from; });
-    return buffer;
+    return given(std::move(buffer));
   }
 
  private:
@@ -152,6 +153,9 @@ class FakeBackend final : public DeviceBackend {
 
   static std::shared_ptr<Bytes> bytes_of(const Buffer& buffer) {
     return static_cast<const FakeBuffer&>(buffer).bytes;
+  }
+  [[nodiscard]] std::unique_ptr<Buffer> given(std::unique_ptr<Buffer> buffer) const {
+    return machine_->gives_nothing ? nullptr : std::move(buffer);
   }
   void refuse_if_told() const {
     if (!machine_->refusal.empty()) throw BackendError("fake: " + machine_->refusal, 13);

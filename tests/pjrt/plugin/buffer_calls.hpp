@@ -35,11 +35,14 @@ inline Error* call(const Function<BufferFromHostArgs>& function, BufferFromHostA
   const auto bytes = static_cast<std::size_t>(args.dims[0]);
   const auto content = new_content(*args.device, bytes);
   const auto done = std::make_shared<Completion>();
-  if (!client.knobs.null_objects) args.buffer = new Buffer{&client, args.device, content};
-  args.done_with_host_buffer = new Event{done};
+  if (!gives_nothing(client, function)) args.buffer = new Buffer{&client, args.device, content};
+  args.done_with_host_buffer = new Event{done, client.knobs.fail == "Event_OnReady"};
   run(client, function, content->filled, nullptr,
       [content, data = args.data, bytes] { std::memcpy(content->bytes.data(), data, bytes); });
-  client.queue.post([done] { done->end(Code::ok, ""); });
+  if (client.knobs.holds_source)
+    held_sources.add(done);
+  else
+    client.queue.post([done] { done->end(Code::ok, ""); });
   return nullptr;
 }
 
@@ -58,7 +61,7 @@ inline Error* call(const Function<CopyToDeviceArgs>& function, CopyToDeviceArgs&
   const auto from = args.source->content;
   RETURN_IF_ERROR(refuse_beyond(*args.device, std::int64_t(from->bytes.size())));
   const auto to = new_content(*args.device, from->bytes.size());
-  args.copy = new Buffer{&client, args.device, to};
+  if (!gives_nothing(client, function)) args.copy = new Buffer{&client, args.device, to};
   // Not by assignment, which writes the size while another thread may read it.
   run(client, function, to->filled, from,
       [from, to] { std::ranges::copy(from->bytes, to->bytes.begin()); });
@@ -76,14 +79,14 @@ inline Error* call(const Function<ToHostArgs>& function, ToHostArgs& args) {
   run(client, function, done, from, [from, target = args.target] {
     std::memcpy(target, from->bytes.data(), from->bytes.size());
   });
-  args.event = event_of(client, done);
+  args.event = event_of(client, function, done);
   return nullptr;
 }
 
 inline Error* call(const Function<ReadyEventArgs>& function, ReadyEventArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
   RETURN_IF_ERROR(told_error(*args.buffer->client, function));
-  args.event = event_of(*args.buffer->client, args.buffer->content->filled);
+  args.event = event_of(*args.buffer->client, function, args.buffer->content->filled);
   return nullptr;
 }
 
@@ -98,7 +101,7 @@ inline Error* call(const Function<RawToHostArgs>& function, RawToHostArgs& args)
       [from, target = args.target, offset = args.offset, bytes = args.bytes] {
         std::memcpy(target, from->bytes.data() + offset, std::size_t(bytes));
       });
-  args.event = event_of(client, done);
+  args.event = event_of(client, function, done);
   return nullptr;
 }
 
@@ -107,6 +110,7 @@ inline Error* call(const Function<CreateAsyncArgs>& function, CreateAsyncArgs& a
   RETURN_IF_ERROR(told_error(*args.client, function));
   if (args.client->knobs.no_parts) return new_error(Code::unimplemented, "no parts");
   RETURN_IF_ERROR(refuse_beyond(*args.memory->device, args.shapes[0].dims[0]));
+  if (gives_nothing(*args.client, function)) return nullptr;
   args.manager = new TransferManager{
       args.client, new_content(*args.memory->device, std::size_t(args.shapes[0].dims[0]))};
   return nullptr;
@@ -129,7 +133,7 @@ inline Error* call(const Function<TransferDataArgs>& function, TransferDataArgs&
         std::memcpy(to->bytes.data() + offset, data, std::size_t(bytes));
       });
   if (args.is_last) client.queue.post([to] { to->filled->end(Code::ok, ""); });
-  args.done = event_of(client, done);
+  args.done = event_of(client, function, done);
   return nullptr;
 }
 
@@ -137,7 +141,7 @@ inline Error* call(const Function<RetrieveBufferArgs>& function, RetrieveBufferA
   RETURN_IF_ERROR(check_size(function, args));
   Client& client = *args.manager->client;
   RETURN_IF_ERROR(told_error(client, function));
-  if (!client.knobs.null_objects)
+  if (!gives_nothing(client, function))
     args.buffer = new Buffer{&client, client.devices[0], args.manager->content};
   return nullptr;
 }

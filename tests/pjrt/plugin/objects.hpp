@@ -99,6 +99,7 @@ struct Completion {
 
 struct Event {
   std::shared_ptr<Completion> completion;
+  bool refuses_callbacks = false;
   Counted counted{live.events};
 };
 
@@ -200,12 +201,35 @@ struct Knobs {
   bool no_raw_reads = false;  ///< Buffer_CopyRawToHost is unimplemented
   bool no_parts = false;      ///< transfer managers are unimplemented
   bool throws = false;        ///< a client is not created, but an exception is thrown
-  bool null_objects = false;  ///< success without a buffer or an event
+  bool holds_source = false;  ///< a source is in use until release_sources()
   float scale = 1;            ///< reported as an attribute
+  std::string gives_nothing;  ///< the function that reports success without an object
   std::string fail;           ///< the function, without "PJRT_", that returns an error
   std::string fail_event;     ///< the function whose event has an error
   std::int64_t fail_code = static_cast<int>(Code::internal);
 };
+
+/// Ends of the use of sources that clients hold.
+class HeldSources {
+ public:
+  void add(std::shared_ptr<Completion> use) {
+    const std::lock_guard lock(mutex_);
+    held_.push_back(std::move(use));
+  }
+  void release() {
+    std::vector<std::shared_ptr<Completion>> released;
+    {
+      const std::lock_guard lock(mutex_);
+      released.swap(held_);
+    }
+    for (const auto& use : released) use->end(Code::ok, "");
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Completion>> held_;
+};
+inline HeldSources held_sources;
 
 struct Client {
   explicit Client(Knobs knobs_);

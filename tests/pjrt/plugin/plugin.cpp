@@ -62,7 +62,8 @@ Knobs read_knobs(const ClientCreateArgs& args) {
     if (name == "no_raw_reads") knobs.no_raw_reads = option.boolean;
     if (name == "no_parts") knobs.no_parts = option.boolean;
     if (name == "throws") knobs.throws = option.boolean;
-    if (name == "null_objects") knobs.null_objects = option.boolean;
+    if (name == "holds_source") knobs.holds_source = option.boolean;
+    if (name == "gives_nothing") knobs.gives_nothing = text();
     if (name == "scale") knobs.scale = option.float32;
     if (name == "fail") knobs.fail = text();
     if (name == "fail_event") knobs.fail_event = text();
@@ -101,6 +102,7 @@ Error* call(const Function<EventArgs>& function, EventArgs& args) {
 
 Error* call(const Function<EventOnReadyArgs>& function, EventOnReadyArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
+  if (args.event->refuses_callbacks) return new_error(Code::internal, "no callbacks");
   args.event->completion->when_over(
       [callback = args.callback, user = args.user](const Completion& completion) {
         callback(completion.error(), user);
@@ -113,7 +115,7 @@ Error* call(const Function<ClientCreateArgs>& function, ClientCreateArgs& args) 
   auto client = std::make_unique<Client>(read_knobs(args));
   RETURN_IF_ERROR(told_error(*client, function));
   if (client->knobs.throws) throw std::runtime_error("an exception of the plug-in");
-  args.client = client->knobs.null_objects ? nullptr : client.release();
+  args.client = gives_nothing(*client, function) ? nullptr : client.release();
   return nullptr;
 }
 
@@ -283,6 +285,11 @@ extern "C" BERTH_API const berth::pjrt::Table* GetPjrtApi() {
 /// Number of live objects of all kinds.
 extern "C" BERTH_API int berth_test_pjrt_live() {
   return berth::pjrt::live.sum();
+}
+
+/// Ends the use of all sources that clients hold.
+extern "C" BERTH_API void berth_test_pjrt_release_sources() {
+  berth::pjrt::held_sources.release();
 }
 
 /// Number of calls of the function "PJRT_" + `name`; of all functions for null.
