@@ -23,6 +23,7 @@
 #define BERTH_BERTH_H
 
 #include "berth/allocator.h"
+#include "berth/backend_functions.h"
 #include "berth/collectives.h"
 #include "berth/completion_queue.h"
 #include "berth/configuration.h"

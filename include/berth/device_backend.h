@@ -133,6 +133,31 @@ BERTH_API berth_status berth_buffer_copy(berth_runtime* runtime, void* target, b
                                          const berth_transfer_options* options,
                                          berth_transfer** transfer);
 
+/// One part of berth_buffer_scatter().
+typedef struct berth_buffer_shard {
+  berth_device device;
+  size_t bytes;
+} berth_buffer_shard;
+
+/// Copies consecutive ranges of host memory to new buffers, one for each shard, and writes these to
+/// `buffers`. `bytes` is the sum of the shards' sizes. Returns at once. The transfer of each buffer
+/// is that of the whole call.
+/// Errors  As berth_buffer_create(). BERTH_INVALID_ARGUMENT also: no shards, or sizes that do not
+///         add up. No buffer is written then.
+BERTH_API berth_status berth_buffer_scatter(berth_runtime* runtime, const void* source,
+                                            size_t bytes, const berth_buffer_shard* shards,
+                                            size_t shard_count,
+                                            const berth_transfer_options* options,
+                                            berth_buffer** buffers);
+/// Copies buffers to consecutive ranges of host memory: the reverse of berth_buffer_scatter().
+/// `transfer` may be null.
+/// Errors  As berth_buffer_read(). BERTH_INVALID_ARGUMENT also: no sources, one of another runtime,
+///         or sizes that do not add up.
+BERTH_API berth_status berth_buffer_gather(berth_runtime* runtime, void* target, size_t bytes,
+                                           berth_buffer* const* sources, size_t source_count,
+                                           const berth_transfer_options* options,
+                                           berth_transfer** transfer);
+
 /// A mapping of host memory for the devices of a backend. Safe from any thread, as long as it is
 /// freed once.
 typedef struct berth_host_mapping berth_host_mapping;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "berth/cpp20.hpp"
 #include "berth/device.hpp"
@@ -84,6 +86,12 @@ class BERTH_API DeviceBuffer {
   std::shared_ptr<BufferState> state_;
 };
 
+/// One part of DeviceBuffers::scatter().
+struct BufferShard {
+  Device device;
+  std::size_t bytes;
+};
+
 /// Creates buffers on devices of backends: Runtime::buffers(). A type alone (`tpu`) is its device
 /// 0. `cpu` and CUDA devices are refused, because their memory comes from allocators.
 ///
@@ -137,6 +145,23 @@ class BERTH_API DeviceBuffers {
   /// Errors    As DeviceBuffer::read() and Copier::start().
   Transfer copy(void* target, const DeviceBuffer& source, std::size_t offset, std::size_t bytes,
                 StreamRef stream, TransferOptions options = {});
+
+  /// Copies consecutive ranges of host memory to new buffers, one for each shard, in their order.
+  /// The devices may belong to several backends. `bytes` is the size of the source and the sum of
+  /// the shards' sizes. Returns at once.
+  /// Transfer  ready() of each buffer represents the whole call, and is over when all are filled.
+  /// Errors    InvalidArgument also: no shards, or sizes that do not add up. As create().
+  [[nodiscard]] std::vector<DeviceBuffer> scatter(const void* source, std::size_t bytes,
+                                                  std::span<const BufferShard> shards,
+                                                  TransferOptions options = {});
+  /// Copies the sources to consecutive ranges of host memory: the reverse of scatter(). Returns at
+  /// once.
+  /// Errors  InvalidArgument also: no sources, one of another Runtime, or sizes that do not add up.
+  ///         As DeviceBuffer::read().
+  Transfer gather(void* target, std::size_t bytes, std::span<const DeviceBuffer* const> sources,
+                  TransferOptions options = {});
+  Transfer gather(void* target, std::size_t bytes, std::span<const DeviceBuffer> sources,
+                  TransferOptions options = {});
 
   /// Maps host memory for all devices of the backend of `device`, so that they read and write it
   /// themselves: what pinned memory is for CUDA. Transfers work without it. 0 bytes gives an empty

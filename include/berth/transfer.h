@@ -113,6 +113,8 @@ BERTH_API berth_status berth_transfer_get_bytes(berth_transfer* transfer, size_t
 /// in a copy of pageable memory.
 /// Errors  BERTH_DRIVER_ERROR. BERTH_CANCELLED. BERTH_FILE.
 BERTH_API berth_status berth_transfer_wait(berth_transfer* transfer);
+/// berth_transfer_wait() and berth_transfer_release() in one call, for `return` and BERTH_TRY().
+BERTH_API berth_status berth_transfer_finish(berth_transfer* transfer);
 /// Bytes that are known to have arrived, and bytes per second since the start. Either may be null.
 BERTH_API berth_status berth_transfer_progress(berth_transfer* transfer, size_t* bytes_done,
                                                double* bytes_per_second);

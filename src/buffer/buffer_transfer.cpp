@@ -26,11 +26,11 @@ std::string text_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-BufferTransfer::BufferTransfer(std::shared_ptr<BufferSet> set, std::string name, std::size_t bytes,
+BufferTransfer::BufferTransfer(std::shared_ptr<BufferSet> set, TransferName name, std::size_t bytes,
                                TransferOptions options)
     : TransferState(bytes),
       set_(std::move(set)),
-      name_(std::move(name)),
+      name_(name),
       options_(std::move(options)),
       has_task_(options_.on_done != nullptr || options_.keep_alive != nullptr),
       waits_at_end_(options_.keep_alive == nullptr) {
@@ -47,7 +47,7 @@ class BufferTransfer::Operation {
   ~Operation() {
     if (has_ended_) return;
     try {
-      throw BackendError(transfer_->name_ + ": the backend has dropped the operation", 0);
+      throw BackendError(transfer_->name_.text() + ": the backend has dropped the operation", 0);
     } catch (...) {
       end(std::current_exception());
     }
@@ -92,8 +92,9 @@ void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure
     has_task = has_task_ && !is_withdrawn_;
     reports = is_abandoned_ && !has_task;
     if (options_.on_done != nullptr) is_told_ = true;
-    over_.notify_all();
   }
+  // Without the lock, which a thread that wakes up needs at once.
+  over_.notify_all();
   if (reports) report_unless_told();
   // After this, no thread waits for this transfer.
   const std::shared_ptr<BufferSet> set = set_;
@@ -107,7 +108,8 @@ void BufferTransfer::run() noexcept {
     try {
       options.on_done(failure());
     } catch (...) {
-      set_->report(format_text("on_done of {}: {}", name_, text_of(std::current_exception())));
+      set_->report(
+          format_text("on_done of {}: {}", name_.text(), text_of(std::current_exception())));
     }
   }
   options = {};
@@ -134,7 +136,7 @@ void BufferTransfer::withdraw() noexcept {
 
 bool BufferTransfer::goes_on() const {
   const MutexLock lock(mutex_);
-  if (is_cancelled_) throw Cancelled(format_text("{} was cancelled", name_));
+  if (is_cancelled_) throw Cancelled(format_text("{} was cancelled", name_.text()));
   return failure_ == nullptr;
 }
 
@@ -188,7 +190,7 @@ void BufferTransfer::report_unless_told() noexcept {
     is_told_ = true;
     failure = failure_;
   }
-  set_->report(format_text("{} failed: {}", name_, text_of(failure)));
+  set_->report(format_text("{} failed: {}", name_.text(), text_of(failure)));
 }
 
 }  // namespace berth

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "berth/device.hpp"
 #include "berth/device_backend.hpp"
 #include "berth/transfer.hpp"
 
@@ -23,14 +24,21 @@ namespace berth {
 
 class BufferSet;
 
+/// What a transfer does, for reports: "filling a buffer of" and a device.
+struct TransferName {
+  const char* what;
+  Device device;
+
+  [[nodiscard]] std::string text() const { return std::string(what) + " " + device.to_string(); }
+};
+
 /// Threads  Safe from any thread.
 class BufferTransfer final : public TransferState,
                              public Task,
                              public std::enable_shared_from_this<BufferTransfer> {
  public:
-  /// One operation is pending initially: the starter itself, until finish(). `name` is for reports:
-  /// "filling a buffer of tpu:0".
-  BufferTransfer(std::shared_ptr<BufferSet> set, std::string name, std::size_t bytes,
+  /// One operation is pending initially: the starter itself, until finish().
+  BufferTransfer(std::shared_ptr<BufferSet> set, TransferName name, std::size_t bytes,
                  TransferOptions options);
   ~BufferTransfer() override;
 
@@ -62,7 +70,7 @@ class BufferTransfer final : public TransferState,
   void report_unless_told() noexcept BERTH_EXCLUDES(mutex_);
 
   const std::shared_ptr<BufferSet> set_;
-  const std::string name_;
+  const TransferName name_;
   TransferOptions options_;  ///< of the thread that runs the task, once this is over
   const bool has_task_;
   mutable Mutex mutex_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -254,6 +255,44 @@ berth_status berth_buffer_copy(berth_runtime* runtime, void* target, berth_buffe
   return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
     return owner.buffers().copy(target, require(source, "source").buffer, offset, bytes,
                                 to_stream(stream), std::move(chosen));
+  });
+}
+
+berth_status berth_buffer_scatter(berth_runtime* runtime, const void* source, size_t bytes,
+                                  const berth_buffer_shard* shards, size_t shard_count,
+                                  const berth_transfer_options* options, berth_buffer** buffers) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    if (shard_count > 0) require(shards, "shards");
+    require(buffers, "buffers");
+    std::vector<BufferShard> chosen;
+    std::vector<std::unique_ptr<berth_buffer>> created;
+    for (size_t i = 0; i < shard_count; ++i) {
+      chosen.push_back({to_device(shards[i].device, "shards[].device"), shards[i].bytes});
+      created.push_back(std::make_unique<berth_buffer>());
+    }
+    const std::shared_ptr<Ownership> ownership = to_ownership(options);
+    std::vector<DeviceBuffer> filled =
+        owner.buffers().scatter(source, bytes, chosen, to_transfer_options(options, ownership));
+    if (ownership != nullptr) ownership->set_started();
+    Transfer(filled.front().ready()).detach();  // berth_buffer_free() does not wait
+    for (size_t i = 0; i < shard_count; ++i) {
+      created[i]->buffer = std::move(filled[i]);
+      buffers[i] = created[i].release();
+    }
+  });
+}
+
+berth_status berth_buffer_gather(berth_runtime* runtime, void* target, size_t bytes,
+                                 berth_buffer* const* sources, size_t source_count,
+                                 const berth_transfer_options* options, berth_transfer** transfer) {
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    if (source_count > 0) require(sources, "sources");
+    std::vector<const DeviceBuffer*> buffers;
+    for (size_t i = 0; i < source_count; ++i)
+      buffers.push_back(&require(sources[i], "sources[]").buffer);
+    return owner.buffers().gather(target, bytes, std::span<const DeviceBuffer* const>(buffers),
+                                  std::move(chosen));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -62,13 +63,14 @@ Message* message_to_keep() noexcept {
 struct LastFailure {
   int driver_code = 0;
   bool is_message_lost = false;
+  std::uint64_t count = 0;  ///< of all failures of the thread
 };
 
 constinit thread_local LastFailure last_failure;
 
 berth_status keep(berth_status status, std::string_view message, int driver_code = 0) noexcept {
   Message* const kept = message_to_keep();
-  last_failure = {driver_code, kept == nullptr};
+  last_failure = {driver_code, kept == nullptr, last_failure.count + 1};
   if (kept == nullptr) return status;
   const bool fits = message.size() < kept->size();
   std::size_t bytes = fits ? message.size() : kept->size() - 1 - kCut.size();
@@ -105,6 +107,10 @@ berth_status status_of(Errc code) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t failure_count() noexcept {
+  return last_failure.count;
+}
 
 berth_status translate_exception() noexcept {
   try {

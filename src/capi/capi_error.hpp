@@ -2,6 +2,7 @@
 // The boundary that no exception crosses: every function of the C ABI runs its body in guarded().
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 
 #include "berth/berth.h"
@@ -16,6 +17,9 @@ struct CallbackFailed : std::runtime_error {
 /// The status of the exception that is being handled; its message and driver code become the
 /// thread's last failure. Only inside a catch block.
 berth_status translate_exception() noexcept;
+
+/// The number of failures of the calling thread so far, those of berth_last_error_set() too.
+std::uint64_t failure_count() noexcept;
 
 /// Runs `body` and returns BERTH_OK, or the status of its exception.
 template <class Body>

@@ -167,6 +167,13 @@ berth_status berth_transfer_wait(berth_transfer* transfer) {
   return guarded([&] { require(transfer, "transfer").transfer.wait(); });
 }
 
+berth_status berth_transfer_finish(berth_transfer* transfer) {
+  return guarded([&] {
+    const std::unique_ptr<berth_transfer> finished(&require(transfer, "transfer"));
+    finished->transfer.wait();
+  });
+}
+
 berth_status berth_transfer_progress(berth_transfer* transfer, size_t* bytes_done,
                                      double* bytes_per_second) {
   return guarded([&] {

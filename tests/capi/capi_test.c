@@ -62,6 +62,7 @@ int main(void) {
   test_null_memory_arguments();
   test_null_sharing_arguments();
   test_order();
+  test_backend_functions();
   test_device_backend();
   test_device_map();
   test_device_pick();

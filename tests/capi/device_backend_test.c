@@ -24,11 +24,6 @@ static berth_device device_of(int type, int ordinal) {
   return device;
 }
 
-static void wait_for(berth_transfer* transfer) {
-  CHECK_OK(berth_transfer_wait(transfer));
-  berth_transfer_release(transfer);
-}
-
 static void devices_are_described(berth_runtime* runtime, int type) {
   char* text = NULL;
   int count = 0;
@@ -64,7 +59,7 @@ static void bytes_survive(const struct machine* machine, int type) {
   berth_transfer* transfer = NULL;
   CHECK_OK(berth_buffer_create(runtime, device_of(type, 0), host, kBytes, NULL, &first));
   CHECK_OK(berth_buffer_get_transfer(first, &transfer));
-  wait_for(transfer);
+  CHECK_OK(berth_transfer_finish(transfer));
   CHECK_OK(berth_buffer_create_copy(runtime, device_of(type, 2), first, NULL, &copy));
   berth_device device;
   size_t bytes = 0;
@@ -73,7 +68,7 @@ static void bytes_survive(const struct machine* machine, int type) {
   CHECK_OK(berth_buffer_get_bytes(copy, &bytes));
   CHECK(bytes == kBytes);
   CHECK_OK(berth_buffer_read(copy, back, kOffset, kBytes - kOffset, NULL, &transfer));
-  wait_for(transfer);
+  CHECK_OK(berth_transfer_finish(transfer));
   CHECK(memcmp(host + kOffset, back, kBytes - kOffset) == 0);
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "are not in a buffer",
               berth_buffer_read(copy, back, kOffset, kBytes, NULL, NULL));
@@ -82,13 +77,13 @@ static void bytes_survive(const struct machine* machine, int type) {
   berth_buffer* third = NULL;
   CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
   CHECK_OK(berth_buffer_copy(runtime, data, copy, 0, kBytes, machine->stream, NULL, &transfer));
-  wait_for(transfer);
+  CHECK_OK(berth_transfer_finish(transfer));
   CHECK_OK(berth_buffer_create_on_stream(runtime, device_of(type, 1), data, kBytes, machine->stream,
                                          NULL, &third));
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
   memset(back, 0, kBytes);
   CHECK_OK(berth_buffer_read(third, back, 0, kBytes, NULL, &transfer));
-  wait_for(transfer);
+  CHECK_OK(berth_transfer_finish(transfer));
   CHECK(memcmp(host, back, kBytes) == 0);
 
   berth_buffer_counters counters = BERTH_BUFFER_COUNTERS_INIT;
@@ -124,10 +119,10 @@ static void a_file_fills_a_buffer(berth_runtime* runtime, int type) {
       BERTH_FILE, path,
       berth_buffer_create_from_file(runtime, device_of(type, 0), file, 101, 900, NULL, &buffer));
   CHECK_OK(berth_buffer_read(buffer, back, 0, 900, NULL, &transfer));
-  wait_for(transfer);
+  CHECK_OK(berth_transfer_finish(transfer));
   CHECK(memcmp(host + 100, back, 900) == 0);
   CHECK_OK(berth_buffer_get_transfer(buffer, &transfer));
-  wait_for(transfer);
+  CHECK_OK(berth_transfer_finish(transfer));
   berth_buffer_free(buffer);
   berth_file_close(file);
   unlink(path);

@@ -117,6 +117,7 @@ static void order_functions(const struct machine* machine) {
                                                                     kNoStream, NULL, NULL));
   CHECK_REFUSED("transfer", berth_transfer_is_done(NULL, &done));
   CHECK_REFUSED("transfer", berth_transfer_wait(NULL));
+  CHECK_REFUSED("transfer", berth_transfer_finish(NULL));
   CHECK_REFUSED("transfer", berth_transfer_progress(NULL, NULL, NULL));
   berth_file* file = NULL;
   uint64_t size = 0;

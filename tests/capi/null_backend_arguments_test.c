@@ -16,6 +16,11 @@ static void backend_functions(berth_runtime* runtime) {
   CHECK_REFUSED("type", berth_pjrt_register_topology(runtime, NULL, "x.so", "v5e:2x2x1"));
   CHECK_REFUSED("path", berth_pjrt_register_topology(runtime, "tpu", NULL, "v5e:2x2x1"));
   CHECK_REFUSED("topology", berth_pjrt_register_topology(runtime, "tpu", "x.so", NULL));
+  const berth_backend_functions functions = BERTH_BACKEND_FUNCTIONS_INIT;
+  CHECK_REFUSED("runtime", berth_backend_register(NULL, "tpu", &functions));
+  CHECK_REFUSED("type", berth_backend_register(runtime, NULL, &functions));
+  CHECK_REFUSED("functions", berth_backend_register(runtime, "tpu", NULL));
+  CHECK_REFUSED("functions.name", berth_backend_register(runtime, "tpu", &functions));
   CHECK_REFUSED("runtime", berth_device_type_get_device_count(NULL, 0, &count));
   CHECK_REFUSED("count", berth_device_type_get_device_count(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_type_get_backend(NULL, 0, &text));
@@ -63,6 +68,13 @@ static void buffer_functions(const struct machine* machine) {
                 berth_buffer_copy(NULL, &data, NULL, 0, 1, machine->stream, NULL, &transfer));
   CHECK_REFUSED("source",
                 berth_buffer_copy(runtime, &data, NULL, 0, 1, machine->stream, NULL, &transfer));
+  const berth_buffer_shard shard = {{0, 0}, 1};
+  CHECK_REFUSED("runtime", berth_buffer_scatter(NULL, &data, 1, &shard, 1, NULL, &buffer));
+  CHECK_REFUSED("shards", berth_buffer_scatter(runtime, &data, 1, NULL, 1, NULL, &buffer));
+  CHECK_REFUSED("buffers", berth_buffer_scatter(runtime, &data, 1, &shard, 1, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_buffer_gather(NULL, &data, 1, &buffer, 1, NULL, &transfer));
+  CHECK_REFUSED("sources", berth_buffer_gather(runtime, &data, 1, NULL, 1, NULL, &transfer));
+  CHECK_REFUSED("sources[]", berth_buffer_gather(runtime, &data, 1, &buffer, 1, NULL, &transfer));
   CHECK_REFUSED("runtime", berth_buffer_get_counters(NULL, cpu, &counters));
   CHECK_REFUSED("counters", berth_buffer_get_counters(runtime, cpu, NULL));
 }

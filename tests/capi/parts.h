@@ -23,6 +23,7 @@ void close_machine(struct machine* machine);
 /// with progress=manual here, and no hardware promises as much.
 bool work_stays_pending(const struct machine* machine);
 
+void test_backend_functions(void);
 void test_collectives(void);
 void test_configuration(void);
 void test_copies(void);
