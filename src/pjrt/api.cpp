@@ -82,6 +82,8 @@ const Api& Api::open(const std::string& path) {
   static Mutex mutex;
   static auto& opened = *new std::map<const Table*, std::unique_ptr<const Api>>;
 
+  // dlopen() takes "" for the program itself.
+  if (path.empty()) throw InvalidArgument("the path of a PJRT plug-in is empty; accepted: a file");
   // Never closed, because plug-ins have threads and exit handlers.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -194,7 +196,7 @@ std::exception_ptr Api::exception_of(const char* function, Error* error) const n
 }
 
 void Api::when_ready(const char* function, Event* event, DeviceBackend::Done done) const noexcept {
-  if (event != nullptr) {
+  if (event != nullptr && !is_ready(event)) {
     // The callback may run before Event_OnReady returns.
     auto* const waiter = new (std::nothrow) Waiter{*this, function, event, {}};
     if (waiter != nullptr) {
@@ -217,6 +219,19 @@ bool Api::call_when_ready(Waiter* waiter) const noexcept {
     Error* const error = try_call(event_on_ready, args);
     drop(error);
     return error == nullptr;
+  } catch (const berth::Error&) {
+    return false;
+  }
+}
+
+bool Api::is_ready(Event* event) const noexcept {
+  if (event == nullptr || !has(event_is_ready)) return false;
+  EventIsReadyArgs args{};
+  args.event = event;
+  try {
+    Error* const error = try_call(event_is_ready, args);
+    drop(error);
+    return error == nullptr && args.is_ready;
   } catch (const berth::Error&) {
     return false;
   }

@@ -73,6 +73,8 @@ class Api {
   /// Calls `done` when the event is ready, and destroys it. Null: an error of the plug-in. If the
   /// plug-in does not call back, this waits: `done` means that the operation is over.
   void when_ready(const char* function, Event* event, DeviceBackend::Done done) const noexcept;
+  /// Whether await() will not wait. False also if the plug-in does not say.
+  [[nodiscard]] bool is_ready(Event* event) const noexcept;
   /// Waits, and destroys the event. Returns its failure.
   [[nodiscard]] std::exception_ptr await(const char* function, Event* event) const noexcept;
 

@@ -58,21 +58,29 @@ void refuse_nothing(const Api& api, const char* what) {
 void when_both_ready(const Api& api, const char* function, Event* first, Event* second,
                      DeviceBackend::Done done) noexcept {
   if (second == nullptr) return api.when_ready(function, first, std::move(done));
+  // Most plug-ins copy a small buffer at once, and what follows allocates memory.
+  if (api.is_ready(first)) std::swap(first, second);
+  const bool is_second_over = api.is_ready(second);
+  std::exception_ptr failure = is_second_over ? api.await(function, second) : nullptr;
+  if (is_second_over && failure == nullptr) return api.when_ready(function, first, std::move(done));
   DeviceBackend::Done end_first;
   DeviceBackend::Done end_second;
   try {
     const auto both = std::make_shared<Both>();
-    const auto end = [both](std::exception_ptr failure) { both->end(std::move(failure)); };
+    const auto end = [both](std::exception_ptr ended) { both->end(std::move(ended)); };
     end_first = end;
     end_second = end;
     both->done = std::move(done);
   } catch (const std::bad_alloc&) {
-    const std::exception_ptr failure = api.await(function, first);
-    const std::exception_ptr second_failure = api.await(function, second);
-    return done(failure != nullptr ? failure : second_failure);
+    const std::exception_ptr first_failure = api.await(function, first);
+    if (!is_second_over) failure = api.await(function, second);
+    return done(first_failure != nullptr ? first_failure : failure);
   }
+  if (is_second_over)
+    end_second(failure);
+  else
+    api.when_ready(function, second, std::move(end_second));
   api.when_ready(function, first, std::move(end_first));
-  api.when_ready(function, second, std::move(end_second));
 }
 
 PjrtFilling::~PjrtFilling() {

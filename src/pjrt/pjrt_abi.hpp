@@ -123,6 +123,13 @@ struct EventArgs {  ///< of Event_Destroy and Event_Await
   Event* event;
 };
 
+struct EventIsReadyArgs {
+  std::size_t struct_size;
+  void* extensions;
+  Event* event;
+  bool is_ready;  ///< out
+};
+
 using ReadyCallback = void (*)(Error* error, void* user);
 struct EventOnReadyArgs {
   std::size_t struct_size;

@@ -14,6 +14,7 @@ namespace berth::pjrt {
 #define BERTH_PJRT_FUNCTIONS(X) \
   X(plugin_initialize,       3,   Plugin_Initialize, PluginInitializeArgs, extensions) \
   X(event_destroy,           5,   Event_Destroy, EventArgs, event) \
+  X(event_is_ready,          6,   Event_IsReady, EventIsReadyArgs, is_ready) \
   X(event_await,             8,   Event_Await, EventArgs, event) \
   X(event_on_ready,          9,   Event_OnReady, EventOnReadyArgs, user) \
   X(client_create,           10,  Client_Create, ClientCreateArgs, try_get_user) \

@@ -58,6 +58,8 @@ static_assert(int(Code::unauthenticated) == PJRT_Error_Code_UNAUTHENTICATED);
 
 SAME(EventArgs, event, PJRT_Event_Destroy_Args, event)
 SAME(EventArgs, event, PJRT_Event_Await_Args, event)
+SAME(EventIsReadyArgs, event, PJRT_Event_IsReady_Args, event)
+SAME(EventIsReadyArgs, is_ready, PJRT_Event_IsReady_Args, is_ready)
 SAME(EventOnReadyArgs, event, PJRT_Event_OnReady_Args, event)
 SAME(EventOnReadyArgs, callback, PJRT_Event_OnReady_Args, callback)
 SAME(EventOnReadyArgs, user, PJRT_Event_OnReady_Args, user_arg)

@@ -23,6 +23,7 @@ Calls calls_of(const PluginFixture& fixture, const Body& body) {
                                "Buffer_CopyRawToHost",
                                "Buffer_CopyToDevice",
                                "Buffer_Destroy",
+                               "Event_IsReady",
                                "Event_OnReady",
                                "Event_Await",
                                "Event_Destroy",
@@ -52,12 +53,19 @@ TEST_CASE("a transfer makes the calls that the plug-in needs for it, and no othe
                      buffer.ready().wait();
                    }) == Calls{{"Client_BufferFromHostBuffer", 1},
                                {"Buffer_ReadyEvent", 1},
-                               {"Event_OnReady", 2},
+                               {"Event_IsReady", 3},
+                               {"Event_Await", 2},
                                {"Event_Destroy", 2}});
     CHECK(calls_of(fixture, [&] { buffer.read(memory.data(), 0, bytes).wait(); }) ==
-          Calls{{"Buffer_ToHostBuffer", 1}, {"Event_OnReady", 1}, {"Event_Destroy", 1}});
+          Calls{{"Buffer_ToHostBuffer", 1},
+                {"Event_IsReady", 1},
+                {"Event_Await", 1},
+                {"Event_Destroy", 1}});
     CHECK(calls_of(fixture, [&] { buffer.read(memory.data(), 8, 100).wait(); }) ==
-          Calls{{"Buffer_CopyRawToHost", 1}, {"Event_OnReady", 1}, {"Event_Destroy", 1}});
+          Calls{{"Buffer_CopyRawToHost", 1},
+                {"Event_IsReady", 1},
+                {"Event_Await", 1},
+                {"Event_Destroy", 1}});
     DeviceBuffer copy;
     CHECK(calls_of(fixture,
                    [&] {
@@ -65,7 +73,8 @@ TEST_CASE("a transfer makes the calls that the plug-in needs for it, and no othe
                      copy.ready().wait();
                    }) == Calls{{"Buffer_CopyToDevice", 1},
                                {"Buffer_ReadyEvent", 1},
-                               {"Event_OnReady", 1},
+                               {"Event_IsReady", 1},
+                               {"Event_Await", 1},
                                {"Event_Destroy", 1}});
     CHECK(calls_of(fixture, [&] { buffer = {}; }) == Calls{{"Buffer_Destroy", 1}});
     CHECK(driver_calls(fixture.runtime()) == driver_before);

@@ -31,6 +31,8 @@ TEST_CASE("what is no plug-in, or one of another version, is refused by name") {
                  "/nonexistent.so cannot be loaded as a PJRT plug-in: "));
   CHECK(contains(message_of<InvalidArgument>([&] { return refusal("/etc/passwd"); }),
                  "/etc/passwd cannot be loaded as a PJRT plug-in: "));
+  CHECK(contains(message_of<InvalidArgument>([&] { return refusal(""); }),
+                 "the path of a PJRT plug-in is empty"));
   CHECK(contains(message_of<InvalidArgument>([&] { return refusal("libm.so.6"); }),
                  "libm.so.6 is no PJRT plug-in; accepted: a library that exports GetPjrtApi"));
   CHECK(contains(message_of<NotSupported>([&] { return refusal(plugin_path("other_major")); }),

@@ -80,6 +80,10 @@ struct Completion {
     }
     callback(*this);
   }
+  [[nodiscard]] bool is_ended() {
+    const std::lock_guard lock(mutex);
+    return is_over;
+  }
   void wait() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return is_over; });

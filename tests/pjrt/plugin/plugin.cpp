@@ -100,6 +100,12 @@ Error* call(const Function<EventArgs>& function, EventArgs& args) {
   return args.event->completion->error();
 }
 
+Error* call(const Function<EventIsReadyArgs>& function, EventIsReadyArgs& args) {
+  RETURN_IF_ERROR(check_size(function, args));
+  args.is_ready = args.event->completion->is_ended();
+  return nullptr;
+}
+
 Error* call(const Function<EventOnReadyArgs>& function, EventOnReadyArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
   if (args.event->refuses_callbacks) return new_error(Code::internal, "no callbacks");
