@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // Modules in safetensors files: 8 bytes with the length of the header, the header, and the data.
 // The header is JSON that says what lies where. No name has quotation marks.
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +15,14 @@ static berth_status fail(const char* path, const char* what, const char* name) {
 
 berth_status module_save(library* lib, const tensor* module, size_t count, const char* path) {
   char* device = NULL;
-  uint64_t begin = 0;
+  size_t begin = 0;
   BERTH_TRY(berth_device_format(module->device, &device));
   FILE* const file = fopen(path, "wb");
   if (file == NULL) return berth_string_free(device), fail(path, "it cannot be written", "");
   fprintf(file, "%8s{\"__metadata__\":{\"device\":\"%s\"}", "", device);
   berth_string_free(device);
   for (const tensor* t = module; t < module + count; begin += tensor_bytes(t++))
-    fprintf(file,
-            ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%ld,%ld],\"data_offsets\":[%" PRIu64 ",%" PRIu64
-            "]}",
+    fprintf(file, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%ld,%ld],\"data_offsets\":[%zu,%zu]}",
             t->name, t->rows, t->columns, begin, begin + tensor_bytes(t));
   const uint64_t header_bytes = (uint64_t)ftell(file) / 8 * 8;  // with "}" and spaces
   fprintf(file, "}%*s", (int)(header_bytes + 7 - (uint64_t)ftell(file)), "");
@@ -53,18 +50,31 @@ static berth_status read(library* lib, const tensor* t, berth_file* file, uint64
   BERTH_TRY(library_stream(lib, t->device, &stream));
   BERTH_TRY(berth_transfer_start_from_file(lib->runtime, t->data, file, offset, tensor_bytes(t),
                                            stream, NULL, &transfer));
-  const berth_status status = berth_transfer_wait(transfer);
-  berth_transfer_release(transfer);
-  return status;
+  return berth_transfer_finish(transfer);
 }
 
-static berth_status load_all(library* lib, const tensor* module, size_t count, const char* path,
-                             berth_device_map* map, berth_file* file, char* header,
-                             uint64_t header_bytes, uint64_t data_bytes, tensor* made) {
+typedef struct checkpoint {
+  const char* path;
+  berth_file* file;
+  char* header;
+  uint64_t bytes, header_bytes;
+} checkpoint;
+
+static berth_status open_checkpoint(checkpoint* from) {
+  BERTH_TRY(berth_file_open_to_read(from->path, BERTH_FILE_AUTOMATIC, &from->file));
+  BERTH_TRY(berth_file_get_size(from->file, &from->bytes));
+  BERTH_TRY(berth_file_read(from->file, &from->header_bytes, 8, 0));
+  if (from->header_bytes > from->bytes - 8) return fail(from->path, "it ends in the header", "");
+  from->header = calloc(from->header_bytes + 1, 1);
+  if (from->header == NULL) return berth_last_error_set(BERTH_OUT_OF_MEMORY, "no memory to read");
+  return berth_file_read(from->file, from->header, from->header_bytes, 8);
+}
+
+static berth_status load_all(library* lib, const tensor* module, size_t count,
+                             const checkpoint* from, berth_device_map* map, tensor* made) {
   char device[32] = "cpu", key[256];
   berth_device saved, to;
-  BERTH_TRY(berth_file_read(file, header, header_bytes, 8));
-  const char* const saved_on = strstr(header, "\"device\":\"");
+  const char* const saved_on = strstr(from->header, "\"device\":\"");
   if (saved_on != NULL) sscanf(saved_on, "\"device\":\"%31[^\"]", device);
   BERTH_TRY(berth_device_parse(device, &saved));
   BERTH_TRY(berth_device_map_check(map, lib->runtime, &saved, 1));
@@ -72,40 +82,31 @@ static berth_status load_all(library* lib, const tensor* module, size_t count, c
   for (size_t i = 0; i < count; ++i) {
     const tensor* const like = &module[i];
     long rows, columns;
-    uint64_t begin, end;
+    size_t begin, end;
     snprintf(key, sizeof key, "\"%s\":{\"dtype\":\"F32\",\"shape\":[", like->name);
-    const char* const entry = strstr(header, key);
+    const char* const entry = strstr(from->header, key);
     if (entry == NULL ||
-        sscanf(entry + strlen(key), "%ld,%ld],\"data_offsets\":[%" SCNu64 ",%" SCNu64, &rows,
-               &columns, &begin, &end) != 4 ||
+        sscanf(entry + strlen(key), "%ld,%ld],\"data_offsets\":[%zu,%zu", &rows, &columns, &begin,
+               &end) != 4 ||
         rows != like->rows || columns != like->columns || end - begin != tensor_bytes(like))
-      return fail(path, "it has no matrix of this shape: ", like->name);
-    if (begin > end || end > data_bytes) return fail(path, "it ends in the data of ", like->name);
+      return fail(from->path, "it has no matrix of this shape: ", like->name);
+    if (begin > end || end > from->bytes - 8 - from->header_bytes)
+      return fail(from->path, "it ends in the data of ", like->name);
     BERTH_TRY(tensor_new(lib, rows, columns, to, false, &made[i]));
     made[i].name = like->name;
-    BERTH_TRY(read(lib, &made[i], file, 8 + header_bytes + begin));
+    BERTH_TRY(read(lib, &made[i], from->file, 8 + from->header_bytes + begin));
   }
   return BERTH_OK;
 }
 
 berth_status module_load(library* lib, tensor* module, size_t count, const char* path,
                          berth_device_map* map) {
-  uint64_t bytes = 0, header_bytes = 0;
-  berth_file* file = NULL;
-  BERTH_TRY(berth_file_open_to_read(path, BERTH_FILE_AUTOMATIC, &file));
-  char* header = NULL;
+  checkpoint from = {.path = path};
   tensor* const made = calloc(count + 1, sizeof *made);
-  berth_status status = berth_file_get_size(file, &bytes);
-  if (status == BERTH_OK) status = berth_file_read(file, &header_bytes, 8, 0);
-  if (status == BERTH_OK && header_bytes > bytes - 8)
-    status = fail(path, "it ends in the header", "");
-  if (status == BERTH_OK) header = calloc(header_bytes + 1, 1);
-  if (status == BERTH_OK && (header == NULL || made == NULL))
-    status = berth_last_error_set(BERTH_OUT_OF_MEMORY, "no memory for a module");
-  if (status == BERTH_OK)
-    status = load_all(lib, module, count, path, map, file, header, header_bytes,
-                      bytes - 8 - header_bytes, made);
-  free(header);
-  berth_file_close(file);
+  if (made == NULL) return berth_last_error_set(BERTH_OUT_OF_MEMORY, "no memory for a module");
+  berth_status status = open_checkpoint(&from);
+  if (status == BERTH_OK) status = load_all(lib, module, count, &from, map, made);
+  free(from.header);
+  berth_file_close(from.file);
   return module_replace(module, count, made, status);
 }

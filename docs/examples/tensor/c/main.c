@@ -48,7 +48,16 @@ static void arithmetic(library* lib) {
   printf("%g %g %g %g\n", result[0], result[1], result[2], result[3]);
   show_error(tensor_add(lib, &a, &there, &sum));
   show_error(tensor_add(lib, &there, &a, &sum));
-  tensor* const all[] = {&a, &there, &sum, &product, &back};
+  show_error(tensor_new(lib, 1L << 40, 1L << 40, berth_device_cpu(), false, &sum));
+  tensor half, more, less;  // a single number may be on the CPU
+  require(tensor_new(lib, 1, 1, berth_device_cpu(), false, &half));
+  *tensor_numbers(lib, &half, true) = 0.5F;
+  require(tensor_add(lib, &half, &there, &more));
+  require(tensor_add(lib, &more, &half, &less));
+  tensor_free(&back);
+  require(module_copy(lib, &less, 1, berth_device_cpu(), false, &back));
+  printf("%g on cuda:%d\n", tensor_numbers(lib, &back, false)[3], less.device.ordinal);
+  tensor* const all[] = {&a, &there, &sum, &product, &back, &half, &more, &less};
   for (size_t index = 0; index < sizeof all / sizeof *all; ++index) tensor_free(all[index]);
 }
 

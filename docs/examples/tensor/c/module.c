@@ -17,11 +17,9 @@ static berth_status copy_all(library* lib, const tensor* module, size_t count, b
     made[i].name = t->name;
     ranges[i] = (berth_copy_range){made[i].data, t->data, tensor_bytes(t)};
   }
-  BERTH_TRY(
-      berth_transfer_start_batch_between(lib->runtime, ranges, count, to, from, NULL, &transfer));
-  const berth_status status = non_blocking ? BERTH_OK : berth_transfer_wait(transfer);
-  berth_transfer_release(transfer);
-  return status;
+  BERTH_TRY(berth_transfer_start_batch_between(lib->runtime, ranges, count, to, from, NULL,
+                                               non_blocking ? NULL : &transfer));
+  return non_blocking ? BERTH_OK : berth_transfer_finish(transfer);
 }
 
 berth_status module_copy(library* lib, const tensor* module, size_t count, berth_device device,

@@ -14,12 +14,12 @@ std::unique_ptr<berth::sim::Simulator> simulator;
 void launch(kernel* element, const tensor* a, const tensor* b, const tensor* out,
             CUstream_st* stream) {
   using berth::sim::MemoryUse;
-  const auto compute = [element, inner = a->columns, columns = b->columns,
-                        count = out->rows * out->columns](berth::sim::KernelMemory ranges) {
-    const auto* const left = reinterpret_cast<const float*>(ranges[0].data());
-    const auto* const right = reinterpret_cast<const float*>(ranges[1].data());
-    auto* const result = reinterpret_cast<float*>(ranges[2].data());
-    for (long i = 0; i < count; ++i) element(i, left, right, result, inner, columns);
+  const auto compute = [element, a = *a, b = *b,
+                        out = *out](berth::sim::KernelMemory ranges) mutable {
+    a.data = ranges[0].data();
+    b.data = ranges[1].data();
+    out.data = ranges[2].data();
+    for (long i = 0; i < out.rows * out.columns; ++i) element(i, &a, &b, &out);
   };
   simulator->launch(stream, {.duration_ns = 5'000,
                              .uses = {MemoryUse::read(a->data, tensor_bytes(a)),

@@ -2,6 +2,8 @@
 // The library, tensors and arithmetic.
 #include "tensor.h"
 
+#define MOST_NUMBERS (PTRDIFF_MAX / (long)sizeof(float))
+
 berth_status library_open(library* lib, kernel_runner kernels) {
   *lib = (library){.kernels = kernels};
   return berth_runtime_create(NULL, &lib->runtime);
@@ -31,6 +33,8 @@ berth_status tensor_new(library* lib, long rows, long columns, berth_device devi
   tensor t = {.rows = rows, .columns = columns};
   berth_stream stream;
   *made = (tensor){0};
+  if (rows < 0 || columns < 0 || (columns > 0 && rows > MOST_NUMBERS / columns))
+    return berth_last_error_set(BERTH_INVALID_ARGUMENT, "no tensor has this shape");
   BERTH_TRY(berth_device_resolve(lib->runtime, device, &t.device));
   BERTH_TRY(library_stream(lib, t.device, &stream));
   BERTH_TRY(pinned && berth_device_is_cpu(t.device)
@@ -57,36 +61,60 @@ float* tensor_numbers(library* lib, const tensor* t, bool writes) {
 }
 
 static berth_status run(library* lib, const char* name, kernel* element, bool fits, const tensor* a,
-                        const tensor* b, tensor* out) {
+                        const tensor* b, long rows, long columns, tensor* out) {
   const berth_device_argument operands[] = {{"left", a->device}, {"right", b->device}};
   berth_stream stream;
   BERTH_TRY(berth_require_same_device(name, operands, 2, "call module_copy() with {device}"));
   if (!fits) return berth_last_error_set(BERTH_INVALID_ARGUMENT, "the shapes do not fit");
   BERTH_TRY(library_stream(lib, a->device, &stream));
-  BERTH_TRY(tensor_new(lib, a->rows, b->columns, a->device, false, out));
+  BERTH_TRY(tensor_new(lib, rows, columns, a->device, false, out));
   if (stream.context != NULL)
     lib->kernels.launch(element, a, b, out, stream.native);
   else
-    for (long i = 0; i < out->rows * out->columns; ++i)
-      element(i, a->data, b->data, out->data, a->columns, b->columns);
+    for (long i = 0; i < rows * columns; ++i) element(i, a, b, out);
   return BERTH_OK;
 }
 
-static void add(long i, const float* a, const float* b, float* out, long inner, long columns) {
-  (void)inner, (void)columns;
-  out[i] = a[i] + b[i];
+static bool is_number(const tensor* t) {
+  return t->rows == 1 && t->columns == 1;
+}
+
+static float at(const tensor* t, long i) {
+  return ((const float*)t->data)[is_number(t) ? 0 : i];
+}
+
+static void add(long i, const tensor* a, const tensor* b, const tensor* out) {
+  ((float*)out->data)[i] = at(a, i) + at(b, i);
+}
+
+static bool travels(const tensor* number, const tensor* to) {
+  return is_number(number) && berth_device_is_cpu(number->device) &&
+         !berth_device_is_cpu(to->device);
 }
 
 berth_status tensor_add(library* lib, const tensor* a, const tensor* b, tensor* sum) {
-  return run(lib, "add", add, a->rows == b->rows && a->columns == b->columns, a, b, sum);
+  if (travels(a, b)) return tensor_add(lib, b, a, sum);
+  if (travels(b, a)) {
+    tensor moved;
+    BERTH_TRY(module_copy(lib, b, 1, a->device, false, &moved));
+    const berth_status status = tensor_add(lib, a, &moved, sum);
+    tensor_free(&moved);
+    return status;
+  }
+  const tensor* const like = is_number(a) ? b : a;
+  const bool fits =
+      is_number(a) || is_number(b) || (a->rows == b->rows && a->columns == b->columns);
+  return run(lib, "add", add, fits, a, b, like->rows, like->columns, sum);
 }
 
-static void multiply(long i, const float* a, const float* b, float* out, long inner, long columns) {
-  out[i] = 0;
-  for (long j = 0; j < inner; ++j)
-    out[i] += a[i / columns * inner + j] * b[j * columns + i % columns];
+static void multiply(long i, const tensor* a, const tensor* b, const tensor* out) {
+  const float* const row = (const float*)a->data + i / b->columns * a->columns;
+  const float* const column = (const float*)b->data + i % b->columns;
+  float sum = 0;
+  for (long j = 0; j < a->columns; ++j) sum += row[j] * column[j * b->columns];
+  ((float*)out->data)[i] = sum;
 }
 
 berth_status tensor_multiply(library* lib, const tensor* a, const tensor* b, tensor* product) {
-  return run(lib, "multiply", multiply, a->columns == b->rows, a, b, product);
+  return run(lib, "multiply", multiply, a->columns == b->rows, a, b, a->rows, b->columns, product);
 }

@@ -19,8 +19,8 @@ typedef struct tensor {
   long rows, columns;
 } tensor;
 
-// A kernel computes element i of a matrix with `columns` from two, the first of which has `inner`.
-typedef void kernel(long i, const float* a, const float* b, float* out, long inner, long columns);
+// A kernel computes element i of `out`. The numbers are where it runs.
+typedef void kernel(long i, const tensor* a, const tensor* b, const tensor* out);
 // What runs kernels on a device, and is told of memory that the host uses. simulator.cpp has one.
 typedef struct kernel_runner {
   void (*launch)(kernel* element, const tensor* a, const tensor* b, const tensor* out,
@@ -45,6 +45,7 @@ void tensor_free(tensor* t);
 size_t tensor_bytes(const tensor* t);
 // The numbers of a tensor on the CPU, which the host reads or writes now; null on a device.
 float* tensor_numbers(library* lib, const tensor* t, bool writes);
+// A single number may be on the CPU, wherever the other operand is.
 berth_status tensor_add(library* lib, const tensor* a, const tensor* b, tensor* sum);
 berth_status tensor_multiply(library* lib, const tensor* a, const tensor* b, tensor* product);
 

@@ -26,6 +26,7 @@ void chapter(std::ostream& out, bool) {
 
   mini::show_error(out, [] { mini::zeros({2, 3}, "cuda:7"); });
   mini::show_error(out, [] { mini::tensor({1, 2}, {2}, "cuda:01"); });
+  mini::show_error(out, [] { mini::zeros({1L << 40, 1L << 40}); });
 }
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three mistakes with non_blocking copies.
+// Two mistakes with non_blocking copies.
 #include "../core/ops.hpp"
 #include "program.hpp"
 

@@ -24,6 +24,12 @@ void chapter(std::ostream& out, bool) {
   mini::show_error(out, [&] { here + there; });
   mini::show_error(out, [&] { there + here; });
   mini::show_error(out, [&] { here + mini::full({4}, 1, "cuda:0"); });
+  mini::show_error(out, [&] { matmul(here, here); });
+  mini::show_error(out, [&] {
+    Tensor target = here;
+    add_scaled(target, mini::full({4}, 1, "cuda:0"), 2);
+  });
+  out << "no numbers: " << (mini::zeros({0, 3}, "cuda") * half).values().size() << '\n';
 }
 
 int main(int argc, char** argv) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fstream>
+
 #include "../io/checkpoint.hpp"
 #include "program.hpp"
 
@@ -48,6 +50,9 @@ void chapter(std::ostream& out, bool) {
     cut(path, "cut.safetensors", left);
     mini::show_error(out, [&] { load(loaded, "cut.safetensors"); });
   }
+  const std::string header = "{\"left\":{\"shape\":[0],\"data_offsets\":[0,0]}}";
+  std::ofstream("untyped.safetensors") << char(header.size()) << std::string(7, '\0') << header;
+  mini::show_error(out, [&] { load(loaded, "untyped.safetensors"); });
   mini::show_error(out, [&] { load(loaded, "missing.safetensors"); });
   show(out, loaded);
 }

@@ -54,6 +54,7 @@ void chapter(std::ostream& out, bool timed) {
       << (output.values() == first.forward(batch).values() ? "yes\n" : "no\n");
 
   mini::show_error(out, [&] { mini::forward(replicas, mini::full({5, 64}, 1, "cuda:0")); });
+  mini::show_error(out, [&] { mini::forward({}, batch); });
   mini::show_error(out, [&] { mini::full({1}, 0, "cuda:2"); });
   if (!timed) return;
   for (const long rows : {4, 64, 1024}) {

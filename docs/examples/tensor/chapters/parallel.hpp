@@ -8,11 +8,11 @@ namespace mini {
 
 /// The rows of a tensor in equal parts, one for each device.
 inline std::vector<Tensor> scatter(const Tensor& batch, const std::vector<Device>& targets) {
-  const long rows = batch.shape().at(0) / long(targets.size());
-  if (rows * long(targets.size()) != batch.shape()[0])
-    throw berth::InvalidArgument("scatter: the rows cannot be divided by the devices");
   Shape shape = batch.shape();
-  shape[0] = rows;
+  if (targets.empty()) throw berth::InvalidArgument("scatter: there are no devices");
+  if (shape.empty() || shape[0] % long(targets.size()) != 0)
+    throw berth::InvalidArgument("scatter: the rows cannot be divided by the devices");
+  shape[0] /= long(targets.size());
   std::vector<Tensor> parts;
   std::vector<berth::Shard> shards;
   for (const Device& target : targets) {
@@ -27,7 +27,11 @@ inline std::vector<Tensor> scatter(const Tensor& batch, const std::vector<Device
 
 /// The parts as one tensor on the device of the first.
 inline Tensor gather(const std::vector<Tensor>& parts) {
-  Shape shape = parts.at(0).shape();
+  for (const Tensor& part : parts)
+    if (part.shape().empty() || part.shape() != parts[0].shape())
+      throw berth::InvalidArgument("gather: the shapes differ");
+  if (parts.empty()) throw berth::InvalidArgument("gather: there are no parts");
+  Shape shape = parts[0].shape();
   shape[0] *= long(parts.size());
   Tensor whole(shape, parts[0].device());
   std::vector<berth::Shard> shards;
@@ -43,11 +47,17 @@ inline void copy_state(const Module& from, const Module& to) {
   std::vector<berth::CopyRange> ranges;
   const std::vector<Module::Named> sources = from.tensors();
   const std::vector<Module::Named> targets = to.tensors();
-  for (std::size_t index = 0; index < sources.size(); ++index)
-    ranges.push_back({targets[index].tensor->data(), sources[index].tensor->data(),
-                      sources[index].tensor->bytes()});
+  if (sources.size() != targets.size())
+    throw berth::InvalidArgument("copy_state: the modules differ");
+  for (std::size_t index = 0; index < sources.size(); ++index) {
+    const Tensor& source = *sources[index].tensor;
+    if (source.shape() != targets[index].tensor->shape())
+      throw berth::InvalidArgument("copy_state: the shapes of " + sources[index].name + " differ");
+    ranges.push_back({targets[index].tensor->data(), source.data(), source.bytes()});
+  }
+  if (ranges.empty()) return;
   library().runtime.copier().start_batch(
-      ranges, library().streams(targets.at(0).tensor->device(), sources[0].tensor->device()));
+      ranges, library().streams(targets[0].tensor->device(), sources[0].tensor->device()));
 }
 
 /// The output of `replicas` for a batch, on the device of the first. Nothing waits on the host.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,7 @@ class Library {
   berth::StreamRef stream(Device device) {
     const berth::StreamRef selected = runtime.current_stream(device);
     if (!selected.is_legacy_default()) return selected;
+    const std::scoped_lock lock(mutex_);
     berth::Stream& own = streams_[selected.device()];
     if (!own) own = runtime.create_stream(device);
     return own;
@@ -58,7 +60,8 @@ class Library {
   std::unique_ptr<Kernels> kernels;
 
  private:
-  std::map<berth::Device, berth::Stream> streams_;
+  std::mutex mutex_;
+  std::map<berth::Device, berth::Stream> streams_;  ///< guarded by mutex_
 };
 
 inline Library& library() {

@@ -9,6 +9,7 @@ namespace mini {
 /// Computes `out` from up to two inputs on its device, which the inputs share.
 inline void run(const Kernel& kernel, const std::vector<Tensor>& in, Tensor& out,
                 const std::vector<long>& sizes, float number = 0) {
+  if (out.elements() == 0) return;
   Kernels& kernels = *library().kernels;
   Args args{{nullptr, nullptr}, out.data(), {}, number};
   std::array<std::size_t, 3> bytes{0, 0, out.bytes()};
@@ -65,13 +66,14 @@ inline Tensor operator*(const Tensor& a, const Tensor& b) {
 /// The product of two matrices; of the transposed left one, if asked for.
 inline Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_left = false) {
   berth::require_same_device("matmul", {{"left", a.device()}, {"right", b.device()}}, kHint);
-  const long rows = a.shape().at(transpose_left ? 1 : 0);
-  const long inner = a.shape().at(transpose_left ? 0 : 1);
-  if (inner != b.shape().at(0)) throw berth::InvalidArgument("matmul: the inner sizes differ");
-  Tensor out({rows, b.shape().at(1)}, a.device());
-  const long row_step = transpose_left ? 1 : inner;
+  if (a.shape().size() != 2 || b.shape().size() != 2)
+    throw berth::InvalidArgument("matmul: matrices are expected");
+  const long rows = a.shape()[transpose_left ? 1 : 0];
+  const long inner = a.shape()[transpose_left ? 0 : 1];
+  if (inner != b.shape()[0]) throw berth::InvalidArgument("matmul: the inner sizes differ");
+  Tensor out({rows, b.shape()[1]}, a.device());
   run({"matmul", element::matmul}, {a, b}, out,
-      {inner, b.shape()[1], row_step, transpose_left ? rows : 1});
+      {inner, b.shape()[1], transpose_left ? 1 : inner, transpose_left ? rows : 1});
   return out;
 }
 
@@ -84,9 +86,10 @@ inline Tensor mean_square(const Tensor& a) {
 
 /// target += factor * change, in place.
 inline void add_scaled(Tensor& target, const Tensor& change, float factor) {
-  const berth::DeviceArgument arguments[] = {{"target", target.device()},
-                                             {"change", change.device()}};
-  berth::require_same_device("add_scaled", arguments, kHint);
+  berth::require_same_device("add_scaled",
+                             {{"target", target.device()}, {"change", change.device()}}, kHint);
+  if (target.shape() != change.shape())
+    throw berth::InvalidArgument("add_scaled: the shapes differ");
   run({"add_scaled", element::add_scaled}, {change}, target, {}, factor);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -19,13 +20,27 @@ struct To {
   bool non_blocking = false;
 };
 
+/// Returns the shape, if a tensor can have it.
+inline Shape checked(Shape shape) {
+  long left = PTRDIFF_MAX / long(sizeof(float));  // elements that there may be
+  for (const long size : shape) {
+    if (size < 0 || size > left) throw berth::InvalidArgument("no tensor has this shape");
+    left /= std::max(size, 1L);
+  }
+  return shape;
+}
+
+class Tensor;
+/// The same numbers on another device, if one of the two is opaque: ../io/buffers.hpp.
+Tensor by_buffers(const Tensor& from, Device target);
+
 /// An array of floats in row-major order, and the device that it is on. Copies share the memory.
 class Tensor {
  public:
   Tensor() = default;
   /// Undefined content. `pinned`: page-locked memory of the host, for tensors on the CPU.
   explicit Tensor(Shape shape, Device device = "cpu", bool pinned = false)
-      : shape_(std::move(shape)), device_(devices().resolve(device)) {
+      : shape_(checked(std::move(shape))), device_(devices().resolve(device)) {
     memory_ = std::make_shared<Memory>(Memory{allocate(bytes(), pinned), {}});
   }
   /// The content of a buffer of an opaque device.
@@ -50,17 +65,30 @@ class Tensor {
   [[nodiscard]] Tensor cuda(int index = 0) const { return to(berth::Device::cuda(index)); }
   [[nodiscard]] Tensor cpu() const { return to("cpu"); }
   /// A copy in pinned memory of the host.
-  [[nodiscard]] Tensor pin_memory() const;
+  [[nodiscard]] Tensor pin_memory() const {
+    Tensor pinned(shape_, "cpu", true);
+    pinned.assign(values());
+    return pinned;
+  }
 
   /// The numbers; waits for a device.
-  [[nodiscard]] std::vector<float> values() const;
+  [[nodiscard]] std::vector<float> values() const {
+    const Tensor host = cpu();
+    library().kernels->host_uses(host.data(), host.bytes(), false);
+    return {host.data(), host.data() + host.elements()};
+  }
   /// The only number of a tensor.
   [[nodiscard]] float item() const {
     if (elements() != 1) throw berth::InvalidArgument("item: the tensor is not a single number");
     return values()[0];
   }
   /// Overwrites the numbers of a tensor on the CPU.
-  void assign(const std::vector<float>& values);
+  void assign(const std::vector<float>& values) {
+    berth::require_same_device("assign", {{"values", berth::Device::cpu()}, {"tensor", device_}});
+    if (long(values.size()) != elements()) throw berth::InvalidArgument("assign: another size");
+    library().kernels->host_uses(data(), bytes(), true);
+    std::copy(values.begin(), values.end(), data());
+  }
 
   /// Work that `stream` holds when this memory is freed uses it, too.
   void record_stream(berth::StreamRef stream) const { memory_->allocation.record_stream(stream); }
@@ -74,8 +102,6 @@ class Tensor {
     return runtime.memory(device_).allocate(bytes, library().stream(device_));
   }
 
-  [[nodiscard]] Tensor to_or_from_opaque(Device target) const;
-
   struct Memory {
     berth::Allocation allocation;
     berth::DeviceBuffer buffer;  ///< on an opaque device
@@ -85,25 +111,10 @@ class Tensor {
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
 };
 
-inline Tensor Tensor::to_or_from_opaque(Device target) const {
-  berth::DeviceBuffers& buffers = library().runtime.buffers();
-  if (target.is_opaque() && device_.is_opaque()) return {shape_, buffers.create(target, buffer())};
-  if (target.is_opaque() && device_.is_cpu())
-    return {shape_, buffers.create(target, data(), bytes(), {.keep_alive = memory_})};
-  if (target.is_opaque())
-    return {shape_, buffers.create(target, data(), bytes(), library().stream(device_))};
-  Tensor moved(shape_, target);
-  if (target.is_cpu())
-    buffer().read(moved.data(), 0, bytes()).wait();
-  else
-    buffers.copy(moved.data(), buffer(), 0, bytes(), library().stream(target)).wait();
-  return moved;
-}
-
 inline Tensor Tensor::to(Device target, To options) const {
   target = devices().resolve(target);
   if (target == device_) return *this;
-  if (target.is_opaque() || device_.is_opaque()) return to_or_from_opaque(target);
+  if (target.is_opaque() || device_.is_opaque()) return by_buffers(*this, target);
   Tensor moved(shape_, target, options.non_blocking);
   const berth::CopyStreams streams = library().streams(target, device_);
   berth::Copier& copier = library().runtime.copier();
@@ -117,25 +128,6 @@ inline Tensor Tensor::to(Device target, To options) const {
   return moved;
 }
 
-inline Tensor Tensor::pin_memory() const {
-  Tensor pinned(shape_, "cpu", true);
-  pinned.assign(values());
-  return pinned;
-}
-
-inline std::vector<float> Tensor::values() const {
-  const Tensor host = cpu();
-  library().kernels->host_uses(host.data(), host.bytes(), false);
-  return {host.data(), host.data() + host.elements()};
-}
-
-inline void Tensor::assign(const std::vector<float>& values) {
-  berth::require_same_device("assign", {{"values", berth::Device::cpu()}, {"tensor", device_}});
-  if (long(values.size()) != elements()) throw berth::InvalidArgument("assign: another size");
-  library().kernels->host_uses(data(), bytes(), true);
-  std::copy(values.begin(), values.end(), data());
-}
-
 /// A tensor of the given numbers.
 inline Tensor tensor(const std::vector<float>& values, Shape shape, Device device = "cpu") {
   Tensor made(std::move(shape));
@@ -144,3 +136,5 @@ inline Tensor tensor(const std::vector<float>& values, Shape shape, Device devic
 }
 
 }  // namespace mini
+
+#include "../io/buffers.hpp"

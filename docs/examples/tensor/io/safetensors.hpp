@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ class SafetensorsReader {
     file_.read(std::as_writable_bytes(std::span(text_)), 8);
     data_ = 8 + header_bytes;
     members([&](const std::string& name) { name == "__metadata__" ? metadata() : tensor(name); });
+    if (peek() != '\0' || at_ < text_.size()) fail("something follows the header");
     for (const auto& [name, device] : devices_) {
       if (const auto found = tensors_.find(name); found != tensors_.end())
         found->second.device = berth::Device::parse(device);
@@ -103,7 +105,9 @@ class SafetensorsReader {
   void tensor(const std::string& name) {
     SavedTensor saved;
     std::uint64_t bytes = sizeof(float);
+    std::set<std::string> keys;
     members([&](const std::string& key) {
+      if (!keys.insert(key).second) fail(name + " has a key twice");
       if (key == "dtype") {
         if (string() != "F32") fail(name + " has another dtype than F32");
       } else if (key == "shape") {
@@ -119,6 +123,7 @@ class SafetensorsReader {
         saved.end = data_ + offsets[1];
       }
     });
+    if (keys.size() != 3) fail(name + " lacks a key");
     if (saved.end < saved.begin || saved.end > file_.size() || saved.begin < data_)
       fail("it ends in the data of " + name);
     if (saved.end - saved.begin != bytes) fail(name + " has another size than its shape");
