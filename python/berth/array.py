@@ -8,13 +8,10 @@ import ctypes
 import math
 import typing
 
-from berth import data_type, dlpack_abi, errors
+from berth import data_type, dlpack, dlpack_abi, errors
 from berth._arguments import checked, checked_integer, checked_size, refuse
-from berth.device import DLPACK_CUDA_HOST
+from berth.device import DLPACK_CUDA_HOST, Device
 from berth.stream import Stream
-
-if typing.TYPE_CHECKING:
-    from berth.memory import Block
 
 #: Numbers of streams in `__dlpack__` and `__cuda_array_interface__`.
 _LEGACY = 1
@@ -24,15 +21,29 @@ _NO_ORDER = -1
 _EXTENT_MAX = (1 << 63) - 1
 
 
+class ArrayMemory(dlpack.Exported, typing.Protocol):
+    """What an array needs of a block."""
+
+    bytes: int
+    device: Device
+    is_pinned: bool
+    stream: Stream | None
+    _allocator: typing.Any
+
+    def record_stream(self, stream: Stream) -> None: ...
+
+    def _live(self) -> bool: ...
+
+
 class Array:
     """A view of a block, C-contiguous. It keeps the block alive."""
 
     __slots__ = ("block", "dtype", "shape")
 
-    def __init__(self, block: Block, shape: typing.Sequence[int], dtype: str):
-        from berth.memory import Block
-
-        self.block = checked(block, Block, "block", "a berth.Block")
+    def __init__(self, block: ArrayMemory, shape: typing.Sequence[int], dtype: str):
+        if not hasattr(type(block), "record_stream"):
+            refuse(block, "block", "a berth.Block")
+        self.block = block
         self.dtype = data_type.parse(checked(dtype, str, "dtype", 'a str such as "f4"'))
         if not isinstance(shape, collections.abc.Iterable):
             refuse(shape, "shape", "a sequence of ints")
@@ -71,9 +82,7 @@ class Array:
         self.block._live()
         self._hand_over(stream)
         is_versioned = max_version is not None and max_version[0] >= dlpack_abi.MAJOR
-        from berth.dlpack import export
-
-        return export(self, is_versioned)
+        return dlpack.export(self.block, self.shape, self.dtype, own, is_versioned)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, typing.Any]:

@@ -16,10 +16,6 @@ from berth.device import Device
 from berth.dlpack_abi import Managed, ManagedVersioned
 from berth.stream import Stream
 
-if typing.TYPE_CHECKING:
-    from berth.array import Array
-    from berth.memory import Block
-
 #: Each tensor that another library holds, by the address of its struct.
 _exports: dict[int, _Export] = {}
 #: For each capsule, by its address, what its destructor needs.
@@ -27,24 +23,38 @@ _pending: dict[int, dlpack_abi.PendingException] = {}
 _lock = threading.Lock()
 
 
+class Exported(typing.Protocol):
+    """What this module needs of a block."""
+
+    pointer: int
+    _exports: set[int]
+
+
 class _Export:
     """An exported tensor, and the objects that it refers to."""
 
-    def __init__(self, array: Array, kind: type[Managed | ManagedVersioned]):
-        dimensions = len(array.shape)
-        self.block: Block = array.block
-        self.shape = (ctypes.c_int64 * dimensions)(*array.shape)
+    def __init__(
+        self,
+        block: Exported,
+        shape: tuple[int, ...],
+        dtype: DataType,
+        device: tuple[int, int],
+        kind: type[Managed | ManagedVersioned],
+    ):
+        dimensions = len(shape)
+        self.block = block
+        self.shape = (ctypes.c_int64 * dimensions)(*shape)
         self.strides = (ctypes.c_int64 * dimensions)(
-            *(math.prod(array.shape[index + 1 :]) for index in range(dimensions))
+            *(math.prod(shape[index + 1 :]) for index in range(dimensions))
         )
         self.struct = kind(deleter=ctypes.cast(_delete, ctypes.c_void_p))
         if isinstance(self.struct, ManagedVersioned):
             self.struct.version = dlpack_abi.Version(dlpack_abi.MAJOR, dlpack_abi.MINOR)
         self.struct.tensor = dlpack_abi.Tensor(
             data=self.block.pointer,
-            device=dlpack_abi.DeviceNumber(*array.__dlpack_device__()),
+            device=dlpack_abi.DeviceNumber(*device),
             ndim=dimensions,
-            dtype=dlpack_abi.DataType(array.dtype.code, array.dtype.bits, 1),
+            dtype=dlpack_abi.DataType(dtype.code, dtype.bits, 1),
             shape=self.shape,
             strides=self.strides,
         )
@@ -98,10 +108,16 @@ def _disarm() -> None:
         export.struct.deleter = None
 
 
-def export(array: Array, is_versioned: bool) -> object:
+def export(
+    block: Exported,
+    shape: tuple[int, ...],
+    dtype: DataType,
+    device: tuple[int, int],
+    is_versioned: bool,
+) -> object:
     """A capsule that shares the block: see `Array.__dlpack__`."""
     kind = ManagedVersioned if is_versioned else Managed
-    made = _Export(array, kind)
+    made = _Export(block, shape, dtype, device, kind)
     with _lock:
         if not made.block._exports:
             made.block._exports = set()

@@ -10,11 +10,9 @@ import typing
 from berth import _abi, errors
 from berth._arguments import checked_size, checked_time
 from berth._handle import ALIVE, Held, RuntimeHandle, Unique
+from berth.array import Array
 from berth.device import Device, device_value
 from berth.stream import NO_STREAM, Stream, live_stream
-
-if typing.TYPE_CHECKING:
-    from berth.array import Array
 
 _KIND = "block"
 #: The exports of a block before its first export.
@@ -134,8 +132,6 @@ class Block(Unique):
 
     def array(self, shape: typing.Sequence[int], dtype: str) -> Array:
         """A view of the block for tensor libraries, C-contiguous: `block.array((2, 3), "f4")`."""
-        from berth.array import Array
-
         return Array(self, shape, dtype)
 
     def view(self) -> memoryview:
