@@ -61,7 +61,7 @@ class BERTH_API CompletionQueue {
   /// Waits for the work of all outstanding callbacks, runs them, and ends the thread. Runtime's
   /// destructor calls it before it destroys anything else, so callbacks may use all of the Runtime.
   /// Further calls have no effect.
-  /// Threads  Must not be called from a callback, which stops the process.
+  /// Threads  Not from a callback: such a call stops the process.
   void finish() noexcept;
 
  private:

@@ -238,7 +238,7 @@ TEST_CASE_FIXTURE(ResourceTest, "the per-thread default stream may free, and not
   library.deallocate(own, block, 40_MiB);
 }
 
-TEST_CASE("who asks for ready memory does not wait for what others wait for") {
+TEST_CASE("a request for ready memory does not wait for what others wait for") {
   MemoryTest test(small_device(64_MiB));
   DeviceMemoryResource resource(*test.runtime, Device::cuda(0));
   Library library(resource);

@@ -51,7 +51,7 @@ bool is_missing() {
 
 }  // namespace
 
-TEST_CASE("the owner enters whenever nobody forbids it, and not while somebody does") {
+TEST_CASE("the owner enters unless another thread forbids it") {
   if (is_missing()) return;
   BiasedLock lock;
   for (int round = 0; round < 3; ++round) {
@@ -84,7 +84,7 @@ TEST_CASE("each lock is forbidden by itself, and one fence serves all") {
   CHECK_FALSE(locks[2].try_enter());
 }
 
-TEST_CASE("who wants in waits for the owner to leave, and sees what the owner did") {
+TEST_CASE("another thread waits for the owner to leave, and sees the owner's writes") {
   if (is_missing()) return;
   BiasedLock lock;
   int value = 0;  // not atomic: the lock makes it safe
@@ -115,7 +115,7 @@ TEST_CASE("who wants in waits for the owner to leave, and sees what the owner di
 }
 
 TEST_CASE(
-    "the owner and several others, who take turns behind a mutex, are never inside together") {
+    "the owner and several others, which take turns behind a mutex, are never inside together") {
   if (is_missing()) return;
   constexpr int kOthers = 3;
   constexpr int kRounds = 3000;

@@ -15,7 +15,9 @@ namespace fork_safe_mutex_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("a forked child finds the mutex free and what it guards whole, whoever held it") {
+TEST_CASE(
+    "a forked child finds the mutex free and the guarded state consistent, whichever thread held "
+    "it") {
   ForkSafeMutex mutex;
   ForkSafeMutex other;
   int first = 0;

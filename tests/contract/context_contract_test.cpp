@@ -26,7 +26,7 @@ bool is_active(Driver& driver) {
 
 // "Primary Context Management": one primary context a device, counted; "Releasing a primary context
 // that has not been previously retained will fail with CUDA_ERROR_INVALID_CONTEXT."
-TEST_CASE("the primary context is one, and lives as long as somebody retains it") {
+TEST_CASE("a device has one primary context, which lives as long as it is retained") {
   Driver& driver = contract_driver();
   CUcontext first = nullptr;
   CUcontext second = nullptr;

@@ -10,7 +10,7 @@ using namespace berth::test;
 // cuEventRecord: "Before the first call to cuEventRecord(), an event represents an empty set of
 // work".
 TEST_CASE_FIXTURE(ContractFixture,
-                  "an event that was never recorded is done, and holds nobody up") {
+                  "an event that was never recorded is done, and blocks no stream") {
   const CUevent event = make_event();
   const CUstream stream = make_stream();
   CHECK(driver.try_event_query(event) == CUDA_SUCCESS);

@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(ContractFixture, "an attribute that does not exist is refused"
 }
 
 // DEVICE_POINTER: "If there is no current CUcontext then CUDA_ERROR_INVALID_CONTEXT is returned."
-TEST_CASE_FIXTURE(ContractFixture, "who may access an address depends on the current context") {
+TEST_CASE_FIXTURE(ContractFixture, "the access to an address depends on the current context") {
   const CUdeviceptr memory = make_memory(4096);
   CUdeviceptr answer = 0;
   CUresult without_context = CUDA_SUCCESS;

@@ -126,7 +126,7 @@ TEST_CASE("an empty batch and one without bytes are no operation, whatever the p
   CHECK(test.copier.counters().bytes_copied == 0);
 }
 
-TEST_CASE("ranges without bytes stand in nobody's way") {
+TEST_CASE("ranges without bytes have no effect on other ranges") {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream stream = test.stream();
   BatchTest batch(test);

@@ -171,7 +171,7 @@ TEST_CASE("it begins after what the streams hold, and what comes later finds it 
   });
 }
 
-TEST_CASE("what a gather reads may be written again, and its target read, by whoever comes later") {
+TEST_CASE("later work may write the sources of a gather, and read its target") {
   in_every_order([](const sim::Config& config) {
     CollectiveTest test(config);
     Memory target(test, Place::on(0), 3 * kLarge, test.on(0));

@@ -245,7 +245,7 @@ TEST_CASE_FIXTURE(FileFailureTest,
 
 TEST_CASE_FIXTURE(
     FileFailureTest,
-    "a failure that nobody waits for is reported once, with the stream and the bytes" *
+    "a failure of a copy that is not waited for is reported once, with the stream and the bytes" *
         needs_gates()) {
   errors_expected = true;
   Buffer target(*this, Kind::device, kBytes);
@@ -288,7 +288,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(FileFailureTest,
-                  "a failure that somebody is told of is not reported" * needs_gates()) {
+                  "a failure that the program has observed is not reported" * needs_gates()) {
   Buffer target(*this, Kind::device, kBytes);
   const auto fail = [&] {
     std::filesystem::resize_file(path, 3 * kSlot);

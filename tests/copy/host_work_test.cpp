@@ -59,7 +59,7 @@ class InterruptedHost final : public HostEnd {
 
 }  // namespace
 
-TEST_CASE("whoever waits for a copy does its share: no thread is needed") {
+TEST_CASE("a thread that waits for a copy does host work: no other thread is needed") {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
     for (const std::size_t bytes : {std::size_t{1}, kSlot, 3 * kSlot + 5, 40 * kSlot + 1}) {
       CAPTURE(int(progress));
@@ -291,7 +291,7 @@ TEST_CASE_FIXTURE(ManualStaged,
   CHECK((content(device, 8 * kSlot) == source));
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "who asks about a copy holds up neither it nor those after it") {
+TEST_CASE_FIXTURE(ManualStaged, "a query of a copy delays neither it nor later copies") {
   const Stream stream = this->stream();
   Bytes source(2 * kSlot);
   std::byte* const device = allocate(2 * kSlot);

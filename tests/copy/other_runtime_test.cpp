@@ -188,7 +188,7 @@ TEST_CASE("a Runtime may end before the pinned memory of another one that it has
   CHECK(test.all_comes_free());
 }
 
-TEST_CASE("what a graph reads of another Runtime is reused by nobody") {
+TEST_CASE("memory of another Runtime that a graph reads is not reused") {
   TwoRuntimes test;
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, kBytes);

@@ -114,7 +114,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pageable memory is in no graph, whoever gets at it") {
+TEST_CASE("pageable memory is in no graph, even if the device can access it") {
   InReach test;
   begin_capture(test.own);
   CHECK_THROWS_AS(test.copier.start(test.device.data(), test.host.data(), kBytes, test.own),

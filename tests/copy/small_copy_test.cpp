@@ -151,7 +151,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "device memory that berth has met and the driver has back is refused as memory of nobody") {
+    "device memory that berth has seen and that was freed since is refused as unknown memory") {
   SmallCopies test;
   CUdeviceptr address = 0;
   REQUIRE(sim::berth_sim_cuMemAlloc(&address, 4_MiB) == CUDA_SUCCESS);

@@ -115,7 +115,7 @@ TEST_CASE("start() returns at once, whatever kind of memory it is and however mu
   }
 }
 
-TEST_CASE("work submitted after start() finds the bytes, whoever waits for it and how") {
+TEST_CASE("work submitted after start() finds the bytes, however it is waited for") {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
     CAPTURE(int(progress));
     CopyTest test(with(progress), small_ring());
@@ -234,7 +234,7 @@ TEST_CASE("the callback of a transfer comes once, with the bytes there") {
   }
 }
 
-TEST_CASE("who is called at the end of a transfer finds it over, whoever is about to say so") {
+TEST_CASE("a callback at the end of a transfer finds it done, whichever thread completes it") {
   CopyTest test;
   const Stream stream = test.stream();
   const auto late = std::make_shared<LateTransfer>();
@@ -303,9 +303,8 @@ TEST_CASE("a target destroyed with its Transfer is not written any more, whateve
   }
 }
 
-TEST_CASE(
-    "nobody waits for a Transfer of other memory, of memory that is kept, or that is detached" *
-    needs_gates()) {
+TEST_CASE("a Transfer of other memory, of kept memory, or that is detached is not waited for" *
+          needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   test.log.submit(stream, "earlier");
@@ -479,7 +478,7 @@ TEST_CASE("the rate of a transfer that is over stays what it was") {
   CHECK(transfer.bytes_per_second() == rate);
 }
 
-TEST_CASE("nobody waits for a batch whose memory is kept" * needs_gates()) {
+TEST_CASE("a batch whose memory is kept is not waited for" * needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   test.log.submit(stream, "earlier");

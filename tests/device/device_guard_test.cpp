@@ -300,7 +300,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a context that is left unseen in a guard that changed nothing stays until somebody asks") {
+    "a context that was changed unseen in a guard that changed nothing stays until the next "
+    "query") {
   Simulation simulation(devices(2));
   const DeviceRegistry& registry = simulation.runtime->devices();
   const CUcontext first = primary_of(registry, kFirst);

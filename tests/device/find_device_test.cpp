@@ -129,7 +129,7 @@ TEST_CASE("a lost device is not found, visible or hidden") {
                  "does not respond, NVML reports it as lost"));
 }
 
-TEST_CASE("what is no UUID, or nobody's, is refused with what there is") {
+TEST_CASE("text that is no UUID, or the UUID of no device, is refused with a list of the devices") {
   const Machine machine(std::nullopt, "devices=64");
   for (const char* text : {"", "GPU", "GPU-", "MIG-", "cuda:0", "0", "gpu-0", " GPU-0"}) {
     CAPTURE(text);

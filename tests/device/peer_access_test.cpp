@@ -53,7 +53,7 @@ TEST_CASE("a partial failure to grant access is completed by the next call") {
   test.context.peer_access().remove(memory);
 }
 
-TEST_CASE("nobody is let in to memory that has been removed") {
+TEST_CASE("no device is granted access to memory that has been removed") {
   TwoDevices test;
   Memory memory;
   test.context.peer_access().add(memory);

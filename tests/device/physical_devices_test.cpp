@@ -233,7 +233,7 @@ TEST_CASE("an instance that NVML does not know belongs to the split device at it
   CHECK(list.instances[1].mig_instance.value().gpu_instance == -1);
 }
 
-TEST_CASE("where nobody knows of MIG, another UUID at a known address is an instance's") {
+TEST_CASE("without information about MIG, another UUID at a known address is that of an instance") {
   Known from_proc = {known(kA, "0000:01:00.0")};
   from_proc[0].mig_mode.reset();
   const DeviceList list = join_devices({shown(0, kB, "00000000:01:00.0")}, from_proc);

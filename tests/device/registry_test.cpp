@@ -177,7 +177,7 @@ TEST_CASE("a Runtime releases the contexts that it retained") {
   CHECK(simulation.simulator.live().contexts == 0);
 }
 
-TEST_CASE("set_current changes the calling thread's device and nobody else's") {
+TEST_CASE("set_current changes the device of the calling thread only") {
   Simulation simulation(devices(2));
   const DeviceRegistry& registry = simulation.runtime->devices();
   registry.set_current(Device::cuda(1));

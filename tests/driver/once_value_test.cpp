@@ -28,7 +28,7 @@ struct OnSimulator {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(OnSimulator, "what is made once is made by one of all who ask for it at once") {
+TEST_CASE_FIXTURE(OnSimulator, "of threads that ask for a value at once, one makes it") {
   for (int round = 0; round < 50; ++round) {
     OnceValue<int> made;
     CHECK(made.find() == nullptr);

@@ -216,7 +216,8 @@ TEST_CASE("threads never have the same handle at once") {
 }
 
 TEST_CASE(
-    "a handle that is being made holds up nobody: the library's functions are called unlocked") {
+    "the creation of a handle blocks no other thread: the library's functions are called "
+    "unlocked") {
   LibraryTest test;
   FakePool pool(*test.runtime, test.library.options());
   const Stream a = test.stream();

@@ -93,7 +93,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "who waits goes on too where a handle that was being made is not, and where one is destroyed") {
+    "a waiting thread continues if the creation of a handle fails, and if a handle is destroyed") {
   LibraryTest test;
   FakePool pool(*test.runtime, bounded(test.library, 1, HandleShortage::wait));
   const Stream stream = test.stream();

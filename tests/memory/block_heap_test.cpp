@@ -347,8 +347,9 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.largest_free_bytes() == 0x10000);
 }
 
-TEST_CASE_FIXTURE(OneSegment,
-                  "unmapped neighbors become one, whoever had owned the memory behind them") {
+TEST_CASE_FIXTURE(
+    OneSegment,
+    "unmapped neighbors are merged, whichever stream had owned the memory behind them") {
   const std::vector<Block*> row = take_row(16, kRed);
   for (const std::size_t index : {3, 5, 4}) {
     heap.release(*row[index], index == 4 ? kBlue : kRed);
@@ -362,7 +363,7 @@ TEST_CASE_FIXTURE(OneSegment,
 }
 
 TEST_CASE_FIXTURE(OneSegment,
-                  "held, pending and allocated memory joins nothing and is given to nobody") {
+                  "held, pending and allocated memory is neither merged nor allocated") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.set_pending(*row[4]);
   row[4]->uses.marks_left = 1;

@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 
 TEST_CASE_FIXTURE(
     AllocatorFixture,
-    "a wait that the driver refuses fails the request and gives the memory to nobody") {
+    "a wait that the driver refuses fails the request, and the memory is not reused") {
   const Stream first = stream();
   const Stream second = stream();
   void* const data = allocate(60_MiB, first);

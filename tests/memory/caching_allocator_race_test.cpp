@@ -163,7 +163,8 @@ TEST_CASE("a limit lowered while memory grows holds from the next growth on") {
   test.free(first);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture, "memory under way to the driver is given to nobody") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "memory that is being returned to the driver is not allocated") {
   const Stream own = stream();
   void* const first = allocate(8_MiB, own);
   free(first);

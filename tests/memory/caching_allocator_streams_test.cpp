@@ -219,7 +219,7 @@ TEST_CASE_FIXTURE(AllocatorFixture, "trim waits for the uses that deferred frees
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "memory without a stream is nobody's: reused at once, or behind its uses") {
+                  "memory without a stream is unowned: reused at once, or behind its uses") {
   const Stream user = stream();
   void* const data = allocate(40_MiB, std::nullopt);
   free(data);

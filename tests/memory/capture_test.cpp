@@ -127,7 +127,8 @@ TEST_CASE("a scope sends what is captured to its pool, whatever else the device 
   test.destroy(graph);
 }
 
-TEST_CASE("memory of a graph stays while its pool is open, whoever else is short") {
+TEST_CASE(
+    "memory of a graph stays while its pool is open, even if other pools are short of memory") {
   CaptureTest test;
   const Stream stream = test.stream();
   std::optional<MemoryPool> pool = test.memory.create_pool({.name = "graph", .for_graphs = true});

@@ -80,7 +80,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("never: memory grows beside what idle streams have left, and nobody is asked for it") {
+TEST_CASE("never: memory grows beside the free memory of idle streams, which are not queried") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     ReuseTest test(CrossStreamReuse::never, options);
     const Stream first = test.stream();

@@ -181,7 +181,7 @@ TEST_CASE("of a stream's uses of host memory the later one counts, and record_st
   CHECK(test.memory.release_unused({}) == 1024);
 }
 
-TEST_CASE("one slow stream holds back its own host memory and nobody else's") {
+TEST_CASE("one slow stream delays the reuse of its own host memory only") {
   HostTest test;
   const Stream slow = test.stream();
   const Stream quick = test.stream();

@@ -61,7 +61,7 @@ TEST_CASE("a pool may go before its blocks, which keep their bytes until they ar
 }
 
 // PyTorch 153990, 154042
-TEST_CASE("whoever did not give a block out does not free it, and says so") {
+TEST_CASE("an allocator refuses blocks of another allocator") {
   sim::Config config;
   config.devices = 2;
   MemoryTest test(config);

@@ -45,7 +45,7 @@ TEST_CASE("a stuck event of one stream does not hold up deferred frees of others
 // cub::CachingDeviceAllocator since NVIDIA/cub pull request 328: the block is in the cache before
 // its event is recorded, and the event still says what it said of the block's last life.
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a freed block is given to nobody before the event that marks its use is there") {
+                  "a freed block is not reused before the event that marks its use exists") {
   const Stream own = stream();
   const Stream user = stream();
   const Stream other = stream();

@@ -73,7 +73,7 @@ TEST_CASE("memory that a pool gives back counts for others at once") {
   CHECK(test.memory.allocate(32_MiB, stream).data() != nullptr);
 }
 
-TEST_CASE("headroom stays free for others, whoever has taken the rest") {
+TEST_CASE("headroom stays free for others, whichever process has taken the rest") {
   DeviceAllocatorOptions options;
   options.headroom_bytes = 16_MiB;
   MemoryTest test(small_device(64_MiB), options);

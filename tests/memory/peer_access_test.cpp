@@ -123,7 +123,9 @@ TEST_CASE("memory that is mapped a second time is open there, too") {
   }
 }
 
-TEST_CASE("what slept is open when it wakes, to whoever was let in meanwhile as well") {
+TEST_CASE(
+    "memory that wakes is accessible to all devices that have access, also those granted it "
+    "meanwhile") {
   PeerTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});

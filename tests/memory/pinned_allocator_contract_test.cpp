@@ -164,7 +164,7 @@ TEST_CASE("a pinned block that streams were recorded for is not reused before th
   check_whole(test.memory);
 }
 
-TEST_CASE("one slow stream holds back its own pinned blocks and nobody else's") {
+TEST_CASE("one slow stream delays the reuse of its own pinned blocks only") {
   PinnedTest test(manual_progress());
   const Stream slow = test.stream();
   const Stream quick = test.stream();

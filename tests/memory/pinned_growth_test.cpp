@@ -32,7 +32,7 @@ constexpr PinnedAllocatorOptions kAhead = {.segment_bytes = 1_MiB, .low_water_by
 
 }  // namespace
 
-TEST_CASE("without a low water mark every segment is obtained by the caller who lacks it") {
+TEST_CASE("without a low water mark every segment is obtained by the call that needs it") {
   PinnedTest test({}, {.segment_bytes = 1_MiB});
   std::vector<Allocation> blocks;
   for (int index = 0; index < 40; ++index) blocks.push_back(test.memory.allocate(100'000));

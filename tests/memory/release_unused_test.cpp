@@ -67,7 +67,7 @@ TEST_CASE("a small block that is repeatedly allocated retains only its own size"
   CHECK(test.counters().bytes_reserved.current == 2_MiB);
 }
 
-TEST_CASE("memory with work pending is left for the next time, and nobody waits for it") {
+TEST_CASE("memory with work pending is left for the next time, and is not waited for") {
   AllocatorFixture test;
   const Stream stream = test.stream();
   void* const block = test.allocate(40_MiB, stream);

@@ -145,7 +145,7 @@ TEST_CASE("content is kept on request, including that of stitched blocks") {
   test.pool.validate();
 }
 
-TEST_CASE("while a pool sleeps allocations are refused, what a thread has at hand included") {
+TEST_CASE("while a pool sleeps allocations are refused, also those from a thread's cache") {
   SleepTest test;
   const Stream stream = test.stream();
   { const Allocation at_hand = test.pool.allocate(4096, stream); }

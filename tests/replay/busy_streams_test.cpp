@@ -107,7 +107,7 @@ TEST_CASE("a stream takes first what it freed last, which is of no use to others
   CHECK(reserved(make_trace(events), busy(20'000)) == 4_MiB + 1 + 6);
 }
 
-TEST_CASE("what another stream uses serves nobody before that work is done") {
+TEST_CASE("memory that another stream uses is not reused before that work is done") {
   const auto trace = [](const std::string& users) {
     Trace made = make_trace(
         {alloc(1, 4_MiB, 0), requested(1, 4_MiB, 0), alloc(2, 4_MiB, 0), alloc(3, 1, 1)});

@@ -79,7 +79,7 @@ TEST_CASE("every key is read") {
   CHECK(config.call_sites);
 }
 
-TEST_CASE("what makes no progress is reported whatever is looked for") {
+TEST_CASE("missing progress is reported for all choices of checks") {
   const Config off = Config::parse("checks=off");
   CHECK_FALSE(off.checks);
   CHECK_FALSE(off.checks.wants("race"));

@@ -244,7 +244,7 @@ TEST_CASE("threads that are apart race over pinned memory themselves") {
   }
 }
 
-TEST_CASE("memory that is handed on has no earlier users, who must be known to be done") {
+TEST_CASE("memory that is handed on has no earlier users: they must be known to be done") {
   for (const bool waits : {false, true}) {
     CAPTURE(waits);
     ThreadsFixture fixture("together");

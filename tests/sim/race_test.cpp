@@ -353,7 +353,7 @@ bool ends_silently(const std::string& options, bool is_primary_released) {
 
 }  // namespace
 
-TEST_CASE("nothing is a race with work of a lost device, which nobody can wait for") {
+TEST_CASE("work of a lost device, which cannot be waited for, races with nothing") {
   CHECK_FALSE(ends_silently("", false));
   CHECK(ends_silently(",faults=cuStreamQuery@1=lost:0", false));
   CHECK(ends_silently(",faults=cuStreamQuery@1=lost:0", true));

@@ -290,7 +290,7 @@ TEST_CASE("a pooled event belongs to its pool, on lease or not") {
   CHECK(again->is_done());
 }
 
-TEST_CASE("once a pool is gone, its handles belong to nobody") {
+TEST_CASE("the handles of a destroyed pool belong to no pool") {
   TappedDevice test;
   const StreamRef stream = [&] {
     StreamPool pool(test.context, {});

@@ -118,7 +118,7 @@ TEST_CASE("a stream that there is no memory to remember goes back to the driver"
   CHECK(refused > 0);
 }
 
-TEST_CASE("one that is adopted without memory counts as somebody else's") {
+TEST_CASE("a stream that is adopted while memory is short counts as foreign") {
   TappedDevice device;
   Stream made = device.stream();
   const StreamRef ref = made;

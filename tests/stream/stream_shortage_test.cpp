@@ -151,7 +151,7 @@ TEST_CASE("threads that wait for streams of different priorities each get theirs
   CHECK(pool.leases_live() == 0);
 }
 
-TEST_CASE("once nobody waits any more, streams are kept without a lock again") {
+TEST_CASE("once no thread waits, streams are cached without a lock again") {
   Simulation simulation({}, bounded(2, StreamShortage::wait));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   {
@@ -230,7 +230,7 @@ TEST_CASE("a failed stream creation leaves no lease, and waiting threads continu
   CHECK(pool.streams_created() == 1);
 }
 
-TEST_CASE("who waits for a stream that another thread cannot create tries by itself") {
+TEST_CASE("a thread that waits for a stream that another thread cannot create tries by itself") {
   TappedDevice test;
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
   Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
@@ -242,7 +242,7 @@ TEST_CASE("who waits for a stream that another thread cannot create tries by its
   CHECK(pool.streams_created() == 1);
 }
 
-TEST_CASE("who waits for a stream gets a new one where the last one stays with a capture") {
+TEST_CASE("a thread that waits for a stream gets a new one if the last one stays with a capture") {
   TappedDevice test(manual_progress());
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
   const Stream parent = test.stream();
@@ -292,7 +292,7 @@ TEST_CASE("what is not on lease is not taken back, with an error that says so") 
   CHECK(lease.ref() == once);
 }
 
-TEST_CASE("who finds the only stream still being created shares it once it is there") {
+TEST_CASE("a thread that finds the only stream still being created shares it once it exists") {
   TappedDevice test;
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::share});
   Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
@@ -303,7 +303,8 @@ TEST_CASE("who finds the only stream still being created shares it once it is th
   CHECK(pool.streams_created() == 1);
 }
 
-TEST_CASE("who waits for a stream gets one whose capture is found to have ended meanwhile") {
+TEST_CASE(
+    "a thread that waits for a stream gets one whose capture is found to have ended meanwhile") {
   TappedDevice test(manual_progress());
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
   const Stream parent = test.stream();
