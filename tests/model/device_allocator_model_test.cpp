@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs on the device allocator against a naive model. Streams run their work in random
-// order, so memory that is handed out too early is written by two streams at once, and somebody
-// reads bytes that are not his.
+// Random programs on the device allocator against a naive model, without private pools, and on a
+// small device with pools that come and go, sleep and wake, take memory from each other, and serve
+// the requests that scopes route to them. Streams run their work in random order, so memory that is
+// handed out too early is written by two streams at once; bytes that are overwritten, or lost in a
+// pool's sleep, are found by a read.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,12 +19,9 @@
 
 #include "berth/bytes.hpp"
 
-#include "model/allocator_program.hpp"
-#include "model/random.hpp"
+#include "model/pools_model.hpp"
 #include "model/run_to_the_end.hpp"
-#include "support/allocator_checks.hpp"
 #include "support/reuse_policies.hpp"
-#include "support/simulation.hpp"
 
 namespace device_allocator_model_test {
 
@@ -29,26 +30,14 @@ using namespace berth::test;
 
 namespace {
 
-constexpr std::size_t kDeviceBytes = 96_MiB;
-constexpr std::size_t kGranuleBytes = 2_MiB;
-constexpr std::size_t kRequestMax = 6_MiB;
-
-struct LiveBlock : ProgramBlock {
-  unsigned char value;  ///< of every byte, once pending work is done
-};
-
-class Program final : public AllocatorProgram {
+class Program final : public PoolsModel {
  public:
-  Program(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse)
-      : AllocatorProgram(seed, kDeviceBytes, options(virtual_memory, reuse)),
-        virtual_memory_(virtual_memory),
-        reuse_(reuse) {}
+  using PoolsModel::PoolsModel;
 
   void step() {
-    switch (random_.below(24)) {
+    remember_reserved();
+    switch (random_.below(40)) {
       case 0:
-        use_elsewhere();
-        break;
       case 1:
         use_elsewhere();
         break;
@@ -56,20 +45,39 @@ class Program final : public AllocatorProgram {
         write_elsewhere();
         break;
       case 3:
-        record_own_stream();
-        break;
-      case 4:
         some_stream()->ref.sync();
         break;
+      case 4:
+        create_pool();
+        break;
       case 5:
-        rarely();
+        change_handles();
         break;
       case 6:
-        refuse_strangers();
+        begin_scope();
+        break;
+      case 7:
+        end_scope();
+        break;
+      case 8:
+        sleep_or_wake();
+        break;
+      case 9:
+        rarely();
+        break;
+      case 10:
+        refuse_wrong_pool();
+        refuse_unknown_pointers();
+        break;
+      case 11:
+        run_graph();
+        break;
+      case 12:
+        record_own_stream();
         break;
       default:
         // Drifts between a nearly full and a nearly empty device.
-        if (random_.below(100) < (filling_ ? 60U : 40U)) {
+        if (random_.below(100) < (filling_ ? 75U : 35U)) {
           allocate();
         } else {
           free_block();
@@ -81,67 +89,129 @@ class Program final : public AllocatorProgram {
   }
 
   void finish() {
+    while (!scopes_.empty()) end_scope();
     while (!live_.empty()) free_block();
     settle_all();
+    for (const PoolPointer& pool : pools_) pool->handles.clear();
     memory_.set_limits({});
     memory_.trim();
-    check();
+    CHECK(memory_.pool_snapshots().empty());
     CHECK(memory_.counters().bytes_reserved.current == 0);
     CHECK(simulation_.simulator.device_bytes_used(0) == 0);
     CHECK(allocations_ > 0);
   }
 
  private:
-  static RuntimeOptions options(bool virtual_memory, CrossStreamReuse reuse) {
-    RuntimeOptions options;
-    options.device_allocator.virtual_memory = virtual_memory;
-    options.device_allocator.cross_stream_reuse = reuse;
-    return options;
+  void create_pool() {
+    if (!machine_.has_pools) return;
+    if (std::ranges::count_if(pools_, &PoolModel::is_open) >= std::ptrdiff_t(kPoolsMax)) return;
+    auto pool = std::make_shared<PoolModel>();
+    pool->name = random_.below(2) == 0 ? "red" : "blue";
+    pool->for_graphs = random_.one_in(4);
+    if (random_.one_in(4)) pool->limit = (1 + random_.below(16)) * kGranuleBytes;
+    MemoryPoolOptions options{.name = pool->name, .for_graphs = pool->for_graphs};
+    options.limits.bytes_reserved_max = pool->limit;
+    if (random_.one_in(4))
+      options.limits.bytes_reserved_soft_max = random_.below(machine_.device_bytes);
+    pool->handles.push_back(memory_.create_pool(options));
+    pools_.push_back(std::move(pool));
   }
 
-  [[nodiscard]] LiveBlock& some_block() { return live_[random_.below(live_.size())]; }
+  void change_handles() {
+    const PoolPointer pool = some_pool();
+    if (!pool) return;
+    if (random_.below(3) == 0) {
+      pool->handles.push_back(MemoryPool(pool->handles.back()));
+    } else if (pool->handles.size() > 1 || random_.below(2) == 0) {
+      pool->handles.erase(pool->handles.begin() +
+                          std::ptrdiff_t(random_.below(pool->handles.size())));
+    }
+  }
 
+  void begin_scope() {
+    const PoolPointer pool = some_pool();
+    if (!pool || pool->for_graphs || scopes_.size() > 3) return;
+    const MemoryPool& handle = pool->handles.front();
+    Scope scope{.scope = nullptr, .pool = pool, .stream = nullptr};
+    if (random_.below(2) == 0) {
+      scope.stream = some_stream();
+      scope.scope = std::make_unique<PoolScope>(PoolScope::on_stream(handle, scope.stream->ref));
+    } else {
+      scope.of_second_thread = random_.below(2) == 0;
+      run(scope.of_second_thread,
+          [&] { scope.scope = std::make_unique<PoolScope>(PoolScope::on_this_thread(handle)); });
+    }
+    if (random_.one_in(3)) scope.scope = std::make_unique<PoolScope>(std::move(*scope.scope));
+    ++pool->scopes;
+    scopes_.push_back(std::move(scope));
+  }
+  void end_scope() {
+    if (!scopes_.empty()) end_scope(random_.below(scopes_.size()));
+  }
+  void end_scope(std::size_t index) {
+    Scope scope = std::move(scopes_[index]);
+    scopes_.erase(scopes_.begin() + std::ptrdiff_t(index));
+    run(random_.one_in(3), [&] { scope.scope.reset(); });
+    --scope.pool->scopes;
+  }
   void allocate() {
     const std::size_t bytes = random_.one_in(50) ? 0 : random_.size_up_to(kRequestMax);
-    const auto stream = some_stream();
-    const bool must_fit = fits_for_certain(bytes);
-    Result<Allocation> result = memory_.try_allocate(bytes, stream->ref);
-    if (!result) {
-      CHECK(result.error().code() == Errc::out_of_memory);
+    const StreamPointer stream = some_stream();
+    const bool on_second = random_.one_in(4);
+    PoolPointer pool = random_.below(3) == 0 ? some_pool() : nullptr;
+    if (pool && pool->for_graphs) pool = nullptr;
+    std::optional<Result<Allocation>> result;
+    const bool direct = pool != nullptr;
+    if (!pool) pool = pool_of_request(stream, on_second);
+    const bool must_fit = fits_for_certain(bytes, *pool);
+    run(on_second, [&] {
+      result.emplace(direct ? pool->handles.back().try_allocate(bytes, stream->ref)
+                            : memory_.try_allocate(bytes, stream->ref));
+    });
+    if (!*result) {
+      const Errc code = result->error().code();
+      if (pool->is_asleep) {
+        CHECK(code == Errc::invalid_argument);
+        return;
+      }
+      CHECK(code == Errc::out_of_memory);
       CHECK_FALSE(must_fit);
       ++failures_;
       filling_ = false;
       return;
     }
-    Allocation memory = std::move(result).value();
+    Allocation memory = std::move(*result).value();
     CHECK(memory.bytes() == bytes);
     CHECK(bool(memory) == (bytes > 0));
     if (bytes == 0) return;
-    ++allocations_;
-    for (const LiveBlock& other : live_)
-      CHECK_FALSE(overlap(memory.data(), bytes, other.memory.data(), other.memory.bytes()));
+    CHECK_FALSE(pool->is_asleep);
+    if (!pool->is_device && !pool->handles.empty())
+      CHECK(pool->handles.front().owns(memory.data()));
     const unsigned char value = random_.byte();
     runtime_.copier().fill_async(memory.data(), value, bytes, stream->ref);
-    live_.push_back({{std::move(memory), stream, nullptr}, value});
+    add(std::move(memory), pool, stream, value);
   }
-
-  /// Whether a request succeeds however fragmented memory is: every live block spoils at most one
-  /// granule more than its bytes fill, and every other granule can be had.
-  [[nodiscard]] bool fits_for_certain(std::size_t bytes) const {
-    if (!virtual_memory_) return false;
-    const auto granules = [](std::size_t size) { return size / kGranuleBytes + 2; };
-    std::size_t needed = granules(bytes);
-    for (const LiveBlock& block : live_) needed += granules(block.memory.bytes());
-    return needed * kGranuleBytes <= limit_.value_or(kDeviceBytes);
-  }
-
   void free_block() {
     if (live_.empty()) return;
     std::swap(some_block(), live_.back());
     LiveBlock block = std::move(live_.back());
     live_.pop_back();
-    read_at_the_end(block, block.value);
-    block.memory.reset();
+    if (is_readable(block)) read_at_the_end(block, *block.value);
+    run(random_.one_in(4), [&] {
+      switch (random_.below(3)) {
+        case 0:
+          memory_.deallocate(block.memory.release());
+          break;
+        case 1:
+          if (!block.pool->handles.empty()) {
+            block.pool->handles.front().deallocate(block.memory.release());
+            break;
+          }
+          [[fallthrough]];
+        default:
+          block.memory.reset();
+      }
+    });
     ++frees_;
   }
 
@@ -149,61 +219,212 @@ class Program final : public AllocatorProgram {
   void use_elsewhere() {
     if (live_.empty()) return;
     const LiveBlock& block = some_block();
-    const auto user = some_stream();
+    if (!is_readable(block)) return;
+    const StreamPointer user = some_stream();
     wait_for_block(block, *user);
-    read(block, block.value, *user);
+    read(block, *block.value, *user);
   }
 
   /// Another stream writes a block, and the block's own stream waits for it.
   void write_elsewhere() {
     if (live_.empty()) return;
     LiveBlock& block = some_block();
-    if (block.last_work) return;
-    const auto user = some_stream();
+    if (block.last_work || !is_usable(block)) return;
+    const StreamPointer user = some_stream();
     wait_for_block(block, *user);
     wait_for_readings(user->ref);
     block.value = random_.byte();
-    runtime_.copier().fill_async(block.memory.data(), block.value, block.memory.bytes(), user->ref);
+    runtime_.copier().fill_async(block.memory.data(), *block.value, block.memory.bytes(),
+                                 user->ref);
     record(block.memory, user->ref);
     block.stream->ref.wait(runtime_.record(user->ref));
   }
-
   void record_own_stream() {
     if (live_.empty()) return;
     const LiveBlock& block = some_block();
-    if (!block.last_work) record(block.memory, block.stream->ref);
+    if (!block.last_work && is_usable(block)) record(block.memory, block.stream->ref);
+  }
+  void fall_asleep(PoolModel& pool, SleepContent content) {
+    if (pool.is_asleep) return;
+    pool.is_asleep = true;
+    pool.forgets = content == SleepContent::discard;
+  }
+  void awake(PoolModel& pool) {
+    if (!pool.is_asleep) return;
+    pool.is_asleep = false;
+    for (LiveBlock& block : live_) {
+      if (block.pool.get() == &pool && pool.forgets) block.value.reset();
+    }
+  }
+  void sleep_or_wake() {
+    const PoolPointer pool = some_pool();
+    if (!pool) return;
+    const SleepContent content = random_.below(2) == 0 ? SleepContent::discard : SleepContent::keep;
+    const bool by_name = random_.one_in(3);
+    std::vector<PoolPointer> meant;
+    for (const PoolPointer& other : pools_) {
+      if (other == pool || (by_name && other->name == pool->name && other->is_open()))
+        meant.push_back(other);
+    }
+    if (!machine_.virtual_memory) {
+      CHECK_THROWS_AS(
+          by_name ? memory_.sleep(pool->name, content) : pool->handles.front().sleep(content),
+          NotSupported);
+      CHECK_FALSE(pool->handles.front().is_asleep());
+      return;
+    }
+    if (random_.below(2) == 0) {
+      const std::uint64_t used = simulation_.simulator.device_bytes_used(0);
+      const std::size_t returned =
+          by_name ? memory_.sleep(pool->name, content) : pool->handles.front().sleep(content);
+      CHECK(used - simulation_.simulator.device_bytes_used(0) == returned);
+      for (const PoolPointer& other : meant) fall_asleep(*other, content);
+    } else {
+      bool failed = false;
+      try {
+        by_name ? memory_.wake(pool->name) : pool->handles.back().wake();
+      } catch (const OutOfMemory&) {
+        failed = true;
+      }
+      for (const PoolPointer& other : meant) {
+        // Where waking by name failed, those before the one that failed are awake.
+        if (!other->handles.empty() ? !other->handles.front().is_asleep() : !failed) awake(*other);
+      }
+      if (failed) CHECK(pool->limit.has_value() + limit_.has_value() + live_.size() > 0);
+    }
+  }
+
+  /// Captures work in memory of a pool for graphs, launches it, and keeps some of the memory.
+  void run_graph() {
+    const PoolPointer pool = some_pool();
+    if (!pool || !pool->for_graphs || pool->is_asleep) return;
+    const StreamPointer stream = some_stream();
+    {
+      const DeviceGuard guard(runtime_.devices(), kDevice);
+      REQUIRE(sim::berth_sim_cuStreamBeginCapture(
+                  stream->ref.native(), random_.below(2) == 0
+                                            ? CU_STREAM_CAPTURE_MODE_GLOBAL
+                                            : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
+    }
+    std::vector<std::pair<Allocation, unsigned char>> blocks;
+    for (std::size_t round = 0; round < 4; ++round) {
+      const std::size_t bytes = random_.size_up_to(kRequestMax);
+      Result<Allocation> block = pool->handles.front().try_allocate(bytes, stream->ref);
+      if (!block) {
+        CHECK(block.error().code() == Errc::out_of_memory);
+        break;
+      }
+      const unsigned char value = random_.byte();
+      const DeviceGuard guard(runtime_.devices(), kDevice);
+      REQUIRE(sim::berth_sim_cuMemsetD8Async(CUdeviceptr{address_of(block.value().data())}, value,
+                                             bytes, stream->ref.native()) == CUDA_SUCCESS);
+      if (random_.below(2) == 0) blocks.emplace_back(std::move(block).value(), value);
+    }
+    // Others go on meanwhile.
+    const StreamPointer other = some_stream();
+    if (other != stream) {
+      static_cast<void>(memory_.try_allocate(random_.size_up_to(kRequestMax), other->ref));
+    }
+    launch(*pool, *stream);
+    for (auto& [memory, value] : blocks) add(std::move(memory), pool, stream, value);
+  }
+  void launch(PoolModel& pool, const ProgramStream& stream) {
+    const DeviceGuard guard(runtime_.devices(), kDevice);
+    CUgraph graph = nullptr;
+    REQUIRE(sim::berth_sim_cuStreamEndCapture(stream.ref.native(), &graph) == CUDA_SUCCESS);
+    CUgraphExec exec = nullptr;
+    REQUIRE(sim::berth_sim_cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+    REQUIRE(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
+    // Graphs that share a pool are launched one after the other, and behind whoever reads.
+    if (pool.last_launch) stream.ref.wait(*pool.last_launch);
+    wait_for_readings(stream.ref);
+    REQUIRE(sim::berth_sim_cuGraphLaunch(exec, stream.ref.native()) == CUDA_SUCCESS);
+    REQUIRE(sim::berth_sim_cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+    pool.last_launch = runtime_.record(stream.ref);
   }
 
   void rarely() {
-    switch (random_.below(6)) {
+    switch (random_.below(9)) {
       case 0:
-        replace_stream(random_.below(streams_.size()), live_);
+        replace_some_stream();
         break;
       case 1:
-        memory_.trim();
+        give_back([&] { return memory_.trim(); });
+        check_trimmed();
         break;
       case 2:
-        memory_.trim(random_.below(kDeviceBytes));
+        give_back([&] { return memory_.trim(random_.below(machine_.device_bytes)); });
         break;
       case 3:
         change_limit();
         break;
       case 4:
+        if (const PoolPointer pool = some_pool()) {
+          give_back([&] { return pool->handles.back().trim(random_.below(2) * 4_MiB); });
+        }
+        break;
+      case 5:
+        give_back(
+            [&] { return memory_.release_unused(std::chrono::hours(random_.below(2) * 24)); });
+        break;
+      case 6:
+        if (const PoolPointer pool = some_pool()) {
+          give_back([&] { return pool->handles.back().release_unused({}); });
+        }
+        break;
+      case 7:
         memory_.reset_peaks();
         break;
       default:
         simulation_.simulator.run_all();
     }
   }
-
-  void change_limit() {
-    limit_.reset();
-    if (random_.below(2) == 0) limit_ = kDeviceBytes / 2 + random_.below(kDeviceBytes / 2);
-    memory_.set_limits({.bytes_reserved_max = limit_});
-    if (limit_) memory_.trim(*limit_);
+  /// What an operation says it gave back is what the device has more.
+  template <class Action>
+  void give_back(const Action& action) {
+    const std::uint64_t used = simulation_.simulator.device_bytes_used(0);
+    const std::size_t returned = action();
+    CHECK(used - simulation_.simulator.device_bytes_used(0) == returned);
+  }
+  void replace_some_stream() {
+    const std::size_t index = random_.below(streams_.size());
+    for (std::size_t scope = scopes_.size(); scope-- > 0;) {
+      if (scopes_[scope].stream == streams_[index]) end_scope(scope);
+    }
+    replace_stream(index, live_);
   }
 
-  void refuse_strangers() {
+  void change_limit() {
+    const PoolPointer pool = random_.below(2) == 0 ? some_pool() : nullptr;
+    std::optional<std::size_t>& limit = pool ? pool->limit : limit_;
+    limit.reset();
+    MemoryLimits limits;
+    if (random_.below(2) == 0) {
+      limit = machine_.device_bytes / 4 + random_.below(machine_.device_bytes * 3 / 4);
+      limits.bytes_reserved_max = *limit;
+    }
+    if (random_.below(2) == 0) {
+      limits.bytes_reserved_soft_max = MemoryAmount::part_of_device(double(random_.below(10)) / 10);
+    }
+    if (pool) {
+      pool->handles.front().set_limits(limits);
+    } else {
+      memory_.set_limits(limits);
+    }
+  }
+
+  void refuse_wrong_pool() {
+    const PoolPointer pool = some_pool();
+    if (live_.empty() || !pool) return;
+    const LiveBlock& block = some_block();
+    if (block.pool == pool) return;
+    MemoryPool& wrong = pool->handles.front();
+    CHECK_THROWS_AS(wrong.deallocate(block.memory.data()), InvalidArgument);
+    CHECK_THROWS_AS(wrong.record_stream(block.memory.data(), streams_[0]->ref), InvalidArgument);
+    CHECK_THROWS_AS(wrong.record_use(block.memory.data(), streams_[0]->ref), InvalidArgument);
+    CHECK_FALSE(wrong.owns(block.memory.data()));
+  }
+  void refuse_unknown_pointers() {
     int on_stack = 0;
     CHECK_THROWS_AS(memory_.deallocate(&on_stack), InvalidArgument);
     if (live_.empty()) return;
@@ -216,58 +437,49 @@ class Program final : public AllocatorProgram {
         live_, [inside](const LiveBlock& other) { return other.memory.data() == inside; });
     if (!is_next_block) CHECK_THROWS_AS(memory_.deallocate(inside), InvalidArgument);
   }
-
-  void check() const {
-    check_whole(memory_);
-    std::uint64_t requested = 0;
-    for (const LiveBlock& block : live_) requested += block.memory.bytes();
-    const MemoryCounters counters = memory_.counters();
-    CHECK(counters.bytes_requested.current == requested);
-    CHECK(counters.blocks_allocated.current == live_.size());
-    CHECK(counters.allocations == allocations_);
-    CHECK(counters.frees == frees_);
-    CHECK(counters.out_of_memory == failures_);
-    CHECK(counters.frees_reclaimed + counters.blocks_pending.current == counters.frees_deferred);
-    CHECK(counters.bytes_reserved.current <= kDeviceBytes);
-    if (reuse_ < CrossStreamReuse::behind_waits) CHECK(counters.stream_waits_inserted == 0);
-  }
-
-  const bool virtual_memory_;
-  const CrossStreamReuse reuse_;
-  std::vector<LiveBlock> live_;
-  std::uint64_t allocations_ = 0;
-  std::uint64_t frees_ = 0;
-  std::uint64_t failures_ = 0;
 };
 
-std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse,
-                          std::uint64_t count) {
-  Program program(seed, virtual_memory, reuse);
+constexpr Machine kWithoutPools{96_MiB, false, true, CrossStreamReuse::behind_waits};
+constexpr Machine kWithPools{40_MiB, true, true, CrossStreamReuse::behind_waits};
+
+std::uint64_t run_program(std::uint64_t seed, const Machine& machine, std::uint64_t count) {
+  Program program(seed, machine);
   return run_to_the_end(program, count);
 }
 
-}  // namespace
-
-TEST_CASE("a random program never shares memory, loses bytes or breaks a sum") {
-  for_each_seed([](std::uint64_t seed) {
+void run_programs(Machine machine) {
+  for_each_seed([&](std::uint64_t seed) {
     for (const bool virtual_memory : {true, false}) {
       CAPTURE(seed);
       CAPTURE(virtual_memory);
+      machine.virtual_memory = virtual_memory;
       with_each_reuse([&](CrossStreamReuse reuse) {
-        run_program(seed, virtual_memory, reuse, operations(1500));
+        machine.reuse = reuse;
+        run_program(seed, machine, operations(1500));
       });
     }
   });
 }
 
+}  // namespace
+
+TEST_CASE("a random program never shares memory, loses bytes or breaks a sum") {
+  run_programs(kWithoutPools);
+}
+
+TEST_CASE("a random program with pools never shares memory, loses bytes or breaks a limit") {
+  run_programs(kWithPools);
+}
+
 TEST_CASE("the same seed is the same run") {
   const std::uint64_t seed = first_seed();
   CAPTURE(seed);
-  const auto run = [](std::uint64_t of) {
-    return run_program(of, true, CrossStreamReuse::behind_waits, 300);
-  };
-  CHECK(run(seed) == run(seed));
-  CHECK(run(seed) != run(seed + 1));
+  for (const Machine& machine : {kWithoutPools, kWithPools}) {
+    CAPTURE(machine.has_pools);
+    const auto run = [&](std::uint64_t of) { return run_program(of, machine, 300); };
+    CHECK(run(seed) == run(seed));
+    CHECK(run(seed) != run(seed + 1));
+  }
 }
 
 }  // namespace device_allocator_model_test

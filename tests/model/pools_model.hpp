@@ -24,7 +24,6 @@
 
 namespace berth::test {
 
-inline constexpr std::size_t kDeviceBytes = 40_MiB;
 inline constexpr std::size_t kGranuleBytes = 2_MiB;
 inline constexpr std::size_t kRequestMax = 8_MiB;
 inline constexpr std::size_t kPoolsMax = 5;
@@ -57,21 +56,28 @@ struct Scope {
   bool of_second_thread = false;
 };
 
+/// What random programs differ in.
+struct Machine {
+  std::size_t device_bytes;
+  bool has_pools;  ///< or only the device's own
+  bool virtual_memory;
+  CrossStreamReuse reuse;
+};
+
 class PoolsModel : public AllocatorProgram {
  public:
-  PoolsModel(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse)
-      : AllocatorProgram(seed, kDeviceBytes, options(virtual_memory, reuse)),
-        virtual_memory_(virtual_memory) {
+  PoolsModel(std::uint64_t seed, const Machine& machine)
+      : AllocatorProgram(seed, machine.device_bytes, options(machine)), machine_(machine) {
     device_->is_device = true;
   }
   ~PoolsModel() { second_.end(); }
 
  protected:
-  static RuntimeOptions options(bool virtual_memory, CrossStreamReuse reuse) {
+  static RuntimeOptions options(const Machine& machine) {
     RuntimeOptions options;
-    options.device_allocator.virtual_memory = virtual_memory;
-    options.device_allocator.cross_stream_reuse = reuse;
-    options.device_allocator.segment_bytes = 6_MiB;
+    options.device_allocator.virtual_memory = machine.virtual_memory;
+    options.device_allocator.cross_stream_reuse = machine.reuse;
+    if (machine.has_pools) options.device_allocator.segment_bytes = 6_MiB;
     return options;
   }
 
@@ -121,7 +127,7 @@ class PoolsModel : public AllocatorProgram {
   /// granule more than its bytes fill, and every other granule can be had, but for those of pools
   /// for graphs.
   [[nodiscard]] bool fits_for_certain(std::size_t bytes, const PoolModel& pool) const {
-    if (!virtual_memory_ || pool.is_asleep) return false;
+    if (!machine_.virtual_memory || pool.is_asleep) return false;
     std::size_t of_pool = granules(bytes);
     std::size_t of_device = granules(bytes);
     for (const LiveBlock& block : live_) {
@@ -137,8 +143,8 @@ class PoolsModel : public AllocatorProgram {
           return block.pool->for_graphs && !block.pool->is_open();
         }))
       return false;
-    return of_pool * kGranuleBytes <= pool.limit.value_or(kDeviceBytes) &&
-           of_device * kGranuleBytes <= limit_.value_or(kDeviceBytes);
+    return of_pool * kGranuleBytes <= pool.limit.value_or(machine_.device_bytes) &&
+           of_device * kGranuleBytes <= limit_.value_or(machine_.device_bytes);
   }
   [[nodiscard]] static std::size_t granules(std::size_t bytes) { return bytes / kGranuleBytes + 2; }
 
@@ -165,7 +171,8 @@ class PoolsModel : public AllocatorProgram {
       requested_sum += snapshot.counters.bytes_requested.current;
     }
     CHECK(reserved_sum == simulation_.simulator.device_bytes_used(0));
-    if (reserved_sum > reserved_before_sum_) CHECK(reserved_sum <= limit_.value_or(kDeviceBytes));
+    if (reserved_sum > reserved_before_sum_)
+      CHECK(reserved_sum <= limit_.value_or(machine_.device_bytes));
     std::map<const PoolModel*, std::uint64_t> requested;
     std::map<const PoolModel*, std::size_t> blocks;
     std::uint64_t requested_live = 0;
@@ -175,25 +182,38 @@ class PoolsModel : public AllocatorProgram {
       requested_live += block.memory.bytes();
     }
     CHECK(requested_sum == requested_live);
+    check_counters(memory_.counters());
     CHECK(memory_.counters().bytes_requested.current == requested[device_.get()]);
+    CHECK(memory_.counters().blocks_allocated.current == blocks[device_.get()]);
+    if (!machine_.has_pools) {  // a pool that is closed takes its counts with it
+      CHECK(memory_.counters().allocations == allocations_);
+      CHECK(memory_.counters().frees == frees_);
+      CHECK(memory_.counters().out_of_memory == failures_);
+    }
     for (const PoolPointer& pool : pools_) {
       if (pool->handles.empty()) continue;
       const MemoryPool& handle = pool->handles.front();
       handle.validate();
       const MemoryCounters counters = handle.counters();
+      check_counters(counters);
       CHECK(handle.is_asleep() == pool->is_asleep);
       CHECK(counters.bytes_requested.current == requested[pool.get()]);
       CHECK(counters.blocks_allocated.current == blocks[pool.get()]);
       const auto before = reserved_before_.find(pool.get());
       const std::size_t reserved = counters.bytes_reserved.current;
       if (before == reserved_before_.end()) continue;
-      if (reserved > before->second) CHECK(reserved <= pool->limit.value_or(kDeviceBytes));
+      if (reserved > before->second) CHECK(reserved <= pool->limit.value_or(machine_.device_bytes));
       if (pool->for_graphs && !pool->is_asleep) CHECK(reserved >= before->second);
     }
     check_list_of_pools(snapshots);
     std::erase_if(pools_, [&](const PoolPointer& pool) {
       return !pool->is_open() && blocks[pool.get()] == 0;
     });
+  }
+  void check_counters(const MemoryCounters& counters) const {
+    CHECK(counters.frees_reclaimed + counters.blocks_pending.current == counters.frees_deferred);
+    CHECK(counters.bytes_reserved.current <= machine_.device_bytes);
+    if (machine_.reuse < CrossStreamReuse::behind_waits) CHECK(counters.stream_waits_inserted == 0);
   }
   /// Every pool that is open or has live blocks is shown, oldest first.
   void check_list_of_pools(const std::vector<MemorySnapshot>& snapshots) const {
@@ -212,7 +232,7 @@ class PoolsModel : public AllocatorProgram {
   }
 
   void check_trimmed() const {
-    if (!virtual_memory_) return;
+    if (!machine_.virtual_memory) return;
     std::map<const PoolModel*, std::size_t> needed;
     for (const LiveBlock& block : live_) {
       needed[block.pool.get()] += granules(block.memory.bytes()) * kGranuleBytes;
@@ -224,7 +244,7 @@ class PoolsModel : public AllocatorProgram {
     }
   }
 
-  const bool virtual_memory_;
+  const Machine machine_;
   SecondThread second_;
   PoolPointer device_ = std::make_shared<PoolModel>();
   std::vector<PoolPointer> pools_;  ///< oldest first, until closed and empty
@@ -233,6 +253,8 @@ class PoolsModel : public AllocatorProgram {
   std::map<const PoolModel*, std::size_t> reserved_before_;
   std::uint64_t reserved_before_sum_ = 0;
   std::uint64_t allocations_ = 0;
+  std::uint64_t frees_ = 0;
+  std::uint64_t failures_ = 0;
 };
 
 }  // namespace berth::test
