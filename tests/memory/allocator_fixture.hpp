@@ -22,6 +22,8 @@
 
 namespace berth::test {
 
+inline constexpr std::size_t kAllocatorDeviceBytes = 64_MiB;
+
 enum class Backing { arena, segments };
 
 struct AllocatorSetup {
@@ -29,16 +31,17 @@ struct AllocatorSetup {
   std::optional<std::size_t> bytes_reserved_max = std::nullopt;
   std::function<bool(std::size_t)> on_pressure = nullptr;
   CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
+  std::size_t device_bytes = kAllocatorDeviceBytes;
 };
 
 class AllocatorFixture : public TappedDevice {
  public:
-  static constexpr std::size_t kDeviceBytes = 64_MiB;
+  static constexpr std::size_t kDeviceBytes = kAllocatorDeviceBytes;
   static constexpr std::size_t kGranuleBytes = 2_MiB;
   static constexpr std::size_t kSegmentBytes = 20_MiB;
 
   explicit AllocatorFixture(AllocatorSetup setup = {})
-      : TappedDevice(config()),
+      : TappedDevice(config(setup.device_bytes)),
         budget({.max = setup.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}) {
     allocator.emplace(
         driver,
@@ -50,8 +53,8 @@ class AllocatorFixture : public TappedDevice {
             .events = [this](DeviceContext&) -> EventPool& { return events; }},
         [&](BlockHeap& heap) -> std::unique_ptr<SegmentSource> {
           if (setup.backing == Backing::segments)
-            return std::make_unique<DeviceSegments>(context, kSegmentBytes, kDeviceBytes);
-          return std::make_unique<ArenaSegments>(context, heap, kGranuleBytes, kDeviceBytes);
+            return std::make_unique<DeviceSegments>(context, kSegmentBytes, setup.device_bytes);
+          return std::make_unique<ArenaSegments>(context, heap, kGranuleBytes, setup.device_bytes);
         });
     context.add_observer(*allocator);
   }
@@ -100,9 +103,9 @@ class AllocatorFixture : public TappedDevice {
   std::optional<CachingAllocator> allocator;
 
  private:
-  static sim::Config config() {
+  static sim::Config config(std::size_t device_bytes) {
     sim::Config config;
-    config.memory = {kDeviceBytes};
+    config.memory = {device_bytes};
     config.progress = sim::Progress::manual;
     return config;
   }

@@ -35,10 +35,13 @@ struct SleepTest : MemoryTest {
   MemoryPool pool;
 };
 
+/// The tests that fail each driver call once fill a device each time.
+constexpr std::size_t kFilledBytes = 24_MiB;
+
 /// A block of 7 MiB that is joined from holes between others, which stay.
 std::pair<void*, std::vector<void*>> stitch(AllocatorFixture& test, StreamRef stream) {
   std::vector<void*> blocks;
-  for (std::size_t used = 0; used < AllocatorFixture::kDeviceBytes; used += 2_MiB) {
+  for (std::size_t used = 0; used < kFilledBytes; used += 2_MiB) {
     blocks.push_back(test.allocate(2_MiB, stream));
   }
   std::vector<void*> kept;
@@ -295,7 +298,7 @@ TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next 
     for (int nth = 1;; ++nth) {
       CAPTURE(kDriverCallNames[std::size_t(call)]);
       CAPTURE(nth);
-      AllocatorFixture test;
+      AllocatorFixture test({.device_bytes = kFilledBytes});
       CachingAllocator& allocator = *test.allocator;
       const Stream stream = test.stream();
       void* const stitched = stitch_filled(test, stream);
@@ -324,7 +327,7 @@ TEST_CASE("what the driver refuses to unmap in sleep() keeps its memory, and wak
   int refused = 0;
   for (int nth = 1;; ++nth) {
     CAPTURE(nth);
-    AllocatorFixture test;
+    AllocatorFixture test({.device_bytes = kFilledBytes});
     CachingAllocator& allocator = *test.allocator;
     const Stream stream = test.stream();
     void* const stitched = stitch_filled(test, stream);
