@@ -3,3 +3,5 @@
 #pragma once
 
 #define BERTH_API __attribute__((visibility("default")))
+/// Marks the definition of a part that an exported class keeps to itself.
+#define BERTH_HIDDEN __attribute__((visibility("hidden")))

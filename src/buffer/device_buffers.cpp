@@ -69,7 +69,7 @@ void require_sum(const char* name, const Parts& parts, const BytesOf& bytes_of, 
 
 }  // namespace
 
-class DeviceBuffers::Impl {
+class BERTH_HIDDEN DeviceBuffers::Impl {
  public:
   Impl(const DeviceRegistry& registry, const OwnHostMemory& own, Copier& copier, ReportSink sink)
       : registry_(registry),

@@ -79,7 +79,7 @@ class Marks {
 
 }  // namespace
 
-class Collectives::Impl {
+class BERTH_HIDDEN Collectives::Impl {
  public:
   Impl(const DeviceRegistry& registry, const OwnHostMemory& own, Copier& copier,
        CompletionQueue& completions, const EventPools& events, std::size_t piece_bytes)

@@ -32,7 +32,7 @@
 namespace berth {
 
 /// Looks up the memory of a copy, determines its shape, and passes it to the dispatcher.
-class Copier::Impl {
+class BERTH_HIDDEN Copier::Impl {
  public:
   Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllocator& host,
        CompletionQueue& completions, const CopierOptions& options)

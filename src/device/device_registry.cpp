@@ -23,7 +23,7 @@
 
 namespace berth {
 
-struct DeviceRegistry::State {
+struct BERTH_HIDDEN DeviceRegistry::State {
   const Driver& driver;
   const Nvml& nvml;
   DeviceList list;

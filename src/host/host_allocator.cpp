@@ -34,7 +34,7 @@
 
 namespace berth {
 
-class HostAllocator::Impl final : public StreamObserver {
+class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
  public:
   Impl(const DeviceRegistry& registry, const HostAllocatorOptions& options)
       : budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),

@@ -52,7 +52,7 @@ HandleStoreOptions checked(HandleStoreOptions options) {
 
 }  // namespace
 
-struct HandleStore::State final : StreamObserver {
+struct BERTH_HIDDEN HandleStore::State final : StreamObserver {
   /// A handle that was idle.
   struct Taken {
     Item* item;            ///< null: a new handle will take the place

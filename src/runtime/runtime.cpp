@@ -43,7 +43,7 @@ RuntimeOptions checked(RuntimeOptions options) {
 
 }  // namespace
 
-struct Runtime::State {
+struct BERTH_HIDDEN Runtime::State {
   explicit State(RuntimeOptions given)
       : options(checked(given.read_environment ? configure_from_environment(std::move(given))
                                                : std::move(given))),

@@ -45,7 +45,7 @@ class SharedBlock::Segment {
 };
 
 /// Threads  Safe from any thread.
-class MemoryConnection::Impl : public std::enable_shared_from_this<Impl> {
+class BERTH_HIDDEN MemoryConnection::Impl : public std::enable_shared_from_this<Impl> {
  public:
   using Time = std::chrono::steady_clock::time_point;
 

@@ -59,7 +59,7 @@ CUresult wait_until_passed(EventRef mark) noexcept {
 
 }  // namespace
 
-struct CompletionQueue::State final : NoticeTarget {
+struct BERTH_HIDDEN CompletionQueue::State final : NoticeTarget {
   /// Shared with queries, because an event that is returned to its pool may be recorded in captured
   /// work.
   using Mark = std::shared_ptr<const EventLease>;

@@ -64,7 +64,7 @@ using EventThreads = PerThread<ThreadEvents>;
 }  // namespace
 
 /// `events` owns each event; an event without a lease is in one idle list.
-struct EventPool::State {
+struct BERTH_HIDDEN EventPool::State {
   struct Pooled {
     Event event;
     ScopedHandle<CUevent> handle;  ///< destroyed before the event, whose handle may be reused

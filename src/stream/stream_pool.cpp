@@ -83,7 +83,7 @@ using StreamThreads = PerThread<ThreadStreams>;
 /// The pool of its priority owns each stream. A stream without a lease is in one idle list, in the
 /// list of captured streams, or being polled for the end of its capture. A stream with several
 /// leases is in no list, and its count changes only under the lock.
-struct StreamPool::State {
+struct BERTH_HIDDEN StreamPool::State {
   struct Pooled {
     Pooled(Stream created, int priority)
         : stream(std::move(created)),

@@ -4,9 +4,10 @@
 
   check_symbols.py --nm NM --readelf READELF --shared FILE... --static FILE... --lookalike FILE...
 
-Shared: only names in namespace berth and berth_* are exported, nothing of CUDA or NVML is exported,
-wanted or linked, little is kept for each thread, and everything is bound when it is loaded.
-libberth needs few libraries. Static: no global symbol of CUDA or NVML, defined or wanted.
+Shared: only names in namespace berth and berth_* are exported, and of these no private part of a
+class; nothing of CUDA or NVML is exported, wanted or linked; little is kept for each thread, and
+everything is bound when it is loaded. libberth needs few libraries.
+Static: no global symbol of CUDA or NVML, defined or wanted.
 Look-alike: only NVIDIA's names are exported, and no other look-alike is linked.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
 """
@@ -17,6 +18,9 @@ import subprocess
 import sys
 
 EXPORTED = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable|VTT) for )?berth::|berth_\w+$")
+# What an exported class has behind a pointer. Its definition is hidden, or its functions would be
+# exported with those of the class.
+PRIVATE_PART = re.compile(r"::(?:Impl|State)(?:::|$)")
 VERSION_NODE = re.compile(r"BERTH_(?:[A-Z]+_)?[0-9.]+$")
 RUNTIME_VERSION_NODE = re.compile(r"libcudart\.so\.[0-9]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
@@ -47,6 +51,8 @@ def export_problems(names):
         exported += 1
         if not EXPORTED.match(name):
             yield name, "exported, but neither in namespace berth nor berth_*"
+        elif PRIVATE_PART.search(name.split("(")[0]):
+            yield name, "exported, but a private part: its definition takes BERTH_HIDDEN"
     if exported == 0:
         yield "(none)", "nothing is exported"
 

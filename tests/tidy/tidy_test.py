@@ -221,6 +221,18 @@ libberth.so.p/member.cpp.o:
             found = list(check_symbols.export_problems(self.names(extra)[1:]))
             self.assertEqual([found_name for found_name, _ in found], [name])
 
+    def test_an_exported_private_part_is_reported(self):
+        for name in (
+            "berth::Copier::Impl::start()",
+            "berth::Transfer berth::Copier::Impl::run<1>()",
+            "vtable for berth::StreamPool::State",
+        ):
+            extra = f"0000000000004000 W {name}@@BERTH_0.1\n"
+            found = list(check_symbols.export_problems(self.names(extra)[1:]))
+            self.assertEqual([found_name for found_name, _ in found], [name])
+        extra = "0000000000004000 T berth::Graph::Graph(berth::Copier::Impl*)@@BERTH_0.1\n"
+        self.assertEqual(list(check_symbols.export_problems(self.names(extra)[1:])), [])
+
     def test_a_library_that_exports_nothing_is_reported(self):
         self.assertEqual(len(list(check_symbols.export_problems(["BERTH_0.1"]))), 1)
         self.assertEqual(len(list(check_symbols.export_problems(["BERTH_SIM_0.1"]))), 1)
