@@ -73,7 +73,7 @@ class NativeFiles(BuildHookInterface):
             "--libdir=lib",
             "-Dbuildtype=release",
             "-Dunity=on",
-            "-Dunity_size=12",
+            "-Dunity_size=30",
             "-Dwheel=true",
             "-Dtests=false",
             f"-Dtoolkit_include={include}",

@@ -12,9 +12,8 @@
 namespace berth {
 namespace {
 
-constexpr std::size_t kSetBytes = 8;         // the kernel's size of a signal set
-constexpr long kNothing = -1;                // not a valid operation on it
-constexpr std::uintptr_t kPageBytes = 4096;  // the smallest page size
+constexpr std::size_t kSetBytes = 8;  // the kernel's size of a signal set
+constexpr long kNothing = -1;         // not a valid operation on it
 
 /// Whether the kernel can read a signal set at this address, which may cross a page.
 bool can_read_set(std::uintptr_t set) noexcept {

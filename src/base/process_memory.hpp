@@ -7,6 +7,9 @@
 
 namespace berth {
 
+/// The smallest page size: bytes of one such page have the same access.
+inline constexpr std::size_t kPageBytes = 4096;
+
 /// Whether the byte can be read, by one system call, which reads the aligned eight bytes around it.
 /// Source: abseil, address_is_readable: rt_sigprocmask() reads the set before it rejects the
 /// operation.

@@ -5,21 +5,18 @@
 #include <cstring>
 #include <optional>
 
-#include "berth/bytes.hpp"
-
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
+#include "base/process_memory.hpp"
 #include "copy/operand/packed_host.hpp"
 #include "copy/operand/readable_memory.hpp"
 
 namespace berth {
 namespace {
 
-/// A check takes 100 ns, and many small ranges often lie in one page, for all bytes of which the
-/// result is the same. Source: mprotect(2).
-constexpr std::size_t kPageBytes = 4_KiB;  // the smallest page size
-
-/// `require` is require_readable() or require_writable().
+/// `require` is require_readable() or require_writable(). A check takes 100 ns, and many small
+/// ranges often lie in one page, for all bytes of which the result is the same.
+/// Source: mprotect(2).
 template <class Require>
 void check_each(const Scattered& ranges, std::size_t bytes, const Require& require) {
   std::optional<std::uintptr_t> checked_page;

@@ -27,7 +27,7 @@ constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kWordsBytes = 2 * kCacheLine;
 /// Slots are aligned to pages, which O_DIRECT may require. Blocks of pinned memory are aligned to
 /// only 512 B.
-constexpr std::size_t kPageBytes = 4_KiB;
+constexpr std::size_t kSlotAlignment = 4_KiB;
 
 std::size_t chunk_bytes(std::size_t bytes, std::size_t slot_bytes) {
   const std::size_t part = align_up((bytes + kChunksMin - 1) / kChunksMin, kChunkBytesMin);
@@ -36,7 +36,7 @@ std::size_t chunk_bytes(std::size_t bytes, std::size_t slot_bytes) {
 
 std::byte* first_page(const StagingBlock& block) {
   const auto address = reinterpret_cast<std::uintptr_t>(block.get());
-  return reinterpret_cast<std::byte*>(align_up(address, kPageBytes));
+  return reinterpret_cast<std::byte*>(align_up(address, kSlotAlignment));
 }
 
 /// Adds chunks of `bytes`, beginning at `data`.
@@ -126,7 +126,7 @@ std::optional<Staging> StagingMemory::take_own_size(std::size_t bytes, Bounds bo
     staging.blocks->own_bytes = own_bytes;
   }
   const std::size_t words_offset = align_up(own_bytes, kCacheLine);
-  const std::size_t page_bytes = is_cut ? kPageBytes : 0;
+  const std::size_t page_bytes = is_cut ? kSlotAlignment : 0;
   try {
     staging.blocks->blocks.push_back(pin(words_offset + kWordsBytes + page_bytes, bounds));
   } catch (const OutOfMemory&) {
@@ -182,7 +182,7 @@ StagingBlock StagingMemory::take_slot(Bounds bounds) {
     ++slots_in_use_;
   }
   try {
-    return pin(slot_bytes_ + kPageBytes, bounds);
+    return pin(slot_bytes_ + kSlotAlignment, bounds);
   } catch (const OutOfMemory&) {
     const MutexLock lock(mutex_);
     if (--slots_in_use_ > 0 && bounds != Bounds::ignored) return nullptr;  // as at the bound
