@@ -28,8 +28,9 @@ void DirectTransfer::poll_marks() {
 
 void DirectTransfer::add_step(EventLease mark, std::size_t bytes) {
   BERTH_CHECK(passed_ == 0);  // steps are added without the lock, before the first query
-  BERTH_CHECK(bytes > 0);
+  BERTH_CHECK(bytes > 0 && bytes <= this->bytes() - bytes_added_);
   steps_.push_back({std::move(mark), bytes});
+  bytes_added_ += bytes;
 }
 
 bool DirectTransfer::is_done() {

@@ -48,6 +48,7 @@ class DirectTransfer final : public TransferState {
   std::atomic<bool> is_borrowed_;
   mutable Mutex mutex_;
   std::vector<Step> steps_ BERTH_GUARDED_BY(mutex_);
+  std::size_t bytes_added_ BERTH_GUARDED_BY(mutex_) = 0;  ///< of all steps
   std::size_t passed_ BERTH_GUARDED_BY(mutex_) = 0;
   std::size_t bytes_passed_ BERTH_GUARDED_BY(mutex_) = 0;
   std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);

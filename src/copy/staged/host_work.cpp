@@ -43,7 +43,9 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::list<LanePtr> of_lane{lane};
   const MutexLock lock(mutex_);
   BERTH_CHECK(copy->lane == nullptr && !copy->is_complete);  // a copy is started once
-  copies_.add(copy, priority);                               // nothing fails after this
+  // Threads that look for work visit the lanes in the list only.
+  BERTH_CHECK(lane->copies.empty() || *lane->place == lane);
+  copies_.add(copy, priority);  // nothing fails after this
   if (lane->copies.empty()) {
     lane->place = of_lane.begin();
     lanes_.splice(lanes_.end(), of_lane);

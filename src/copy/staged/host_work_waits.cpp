@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.hpp"
 #include "copy/staged/host_work.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
@@ -88,6 +89,7 @@ std::optional<HostWork::MarkQuery> HostWork::next_query() {
   const MutexLock lock(mutex_);
   if (lanes_.empty()) return std::nullopt;
   lanes_.splice(lanes_.end(), lanes_, lanes_.begin());
+  BERTH_CHECK(!lanes_.back()->copies.empty());  // a lane leaves with its last copy
   return query_for(lanes_.back()->copies.front());
 }
 

@@ -8,6 +8,7 @@
 #include "berth/device_registry.hpp"
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/processors.hpp"
 
 namespace berth {
@@ -66,6 +67,7 @@ StagedCopies::DeviceStaging& StagedCopies::device_staging(DeviceContext& context
     context.host_progress().remove(*this);
     throw;
   }
+  BERTH_CHECK(contexts_.size() < contexts_.capacity());  // nothing fails after the registration
   contexts_.push_back(&context);
   device_staging = std::move(made);
   return *device_staging;

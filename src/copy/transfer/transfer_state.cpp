@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/transfer/transfer_state.hpp"
 
+#include "base/check.hpp"
+
 namespace berth {
 
 double TransferState::bytes_per_second() {
@@ -44,7 +46,9 @@ std::size_t Transfer::bytes() const noexcept {
 std::size_t Transfer::bytes_done() const {
   if (state_ == nullptr) return 0;
   state_->require_here();
-  return state_->bytes_done();
+  const std::size_t done = state_->bytes_done();
+  BERTH_CHECK(done <= state_->bytes());
+  return done;
 }
 
 double Transfer::bytes_per_second() const {
