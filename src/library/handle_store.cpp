@@ -100,9 +100,9 @@ HandleStore::State::~State() {
   trim();
   for (const auto& list : lists) {
     if (list->live_count() > 0) {
-      list->context().driver().report(
-          Severity::error, format_text("{}: {} still on lease, which nobody destroys any more",
-                                       name(list->context()), list->live_count()));
+      list->context().driver().report(Severity::error,
+                                      format_text("{}: {} still on lease, never destroyed",
+                                                  name(list->context()), list->live_count()));
     }
     list->abandon(options.abandon);
   }

@@ -221,7 +221,7 @@ PytorchConfiguration configure_like_pytorch(RuntimeOptions options, std::string_
   if (settings.threshold) {
     if (!device.limits.bytes_reserved_max)
       remarks.push_back(
-          "garbage_collection_threshold: of the whole device; PyTorch heeds it only where a "
+          "garbage_collection_threshold: of the whole device; PyTorch applies it only if a "
           "per_process_memory_fraction below 1 is set");
     device.limits.bytes_reserved_soft_max = soft_max(device.limits, *settings.threshold);
   }

@@ -139,7 +139,7 @@ void uninstall(State& state) BERTH_EXCLUDES(mutex);
 
 /// The error about BERTH_SIM; empty if it is well-formed.
 std::string configuration_error() BERTH_EXCLUDES(mutex);
-/// Prints it once for each text, unless somebody asks for it by configuration_error().
+/// Prints it once for each text, unless configuration_error() is called for it.
 void print_configuration_error() BERTH_REQUIRES(mutex);
 
 /// The result of cuDriverGetVersion: that of the installed state, or the one in BERTH_SIM.

@@ -146,7 +146,7 @@ void add_demo_command(CommandLine& berth) {
       "Lists the devices, replays a recorded program on the allocator, sends bytes\n"
       "from host to device to device and back on several streams at once, compares\n"
       "every byte, and prints the statistics. Unless BERTH_SIM is set, a simulated\n"
-      "driver has two devices of 80 GiB and runs work only when somebody waits for it.\n\n"
+      "driver has two devices of 80 GiB and runs work only when a thread waits for it.\n\n"
       "Examples:\n"
       "  berth demo\n"
       "  berth demo --trace train.csv.gz\n"

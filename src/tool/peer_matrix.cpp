@@ -16,8 +16,7 @@ constexpr int kColumns = 8;
 constexpr const char* kLegend =
     "A device on the left reaches the memory of one above through: nvlink; pci, switches of the "
     "bus; host, one host bridge; node, one NUMA node; system, several NUMA nodes. same: one "
-    "device, "
-    "or two instances of one. yes: nobody tells through what. no: not at all.";
+    "device, or two instances of one. yes: the link is not known. no: no access.";
 
 const char* word_for(PeerLink link) {
   switch (link) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings that somebody has looked at and accepts, each with a reason, from a file:
+// Findings that were reviewed and are accepted, each with a reason, from a file:
 //
 //   # a line of its own is a comment
 //   race: *in warm_up*   # the first batch is thrown away

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts of devices and pairs of them, and who holds memory: read once, without a context, and
-// unknown where nobody tells.
+// unknown if nothing reports it.
 #include <optional>
 #include <thread>
 #include <unistd.h>
