@@ -21,8 +21,8 @@
 namespace berth {
 namespace {
 
-/// Passes without progress of the request's own, which are repeated only because other threads free
-/// memory and allocate it again.
+/// Passes in a row without progress of the request's own, which are repeated only because other
+/// threads free memory and allocate it again, or because the callback has reported success.
 constexpr int kFruitlessPassesMax = 8;
 /// Passes that have found memory: far more than ever occur. The callback may free little at a time.
 constexpr int kPassesMax = 1 << 20;
@@ -65,7 +65,10 @@ void* CachingAllocator::climb(Request& request) {
   for (int passes = 0; passes < kPassesMax && fruitless < kFruitlessPassesMax; ++passes) {
     const Outcome outcome = climb_once(request);
     if (request.data != nullptr) return request.data;
-    if (outcome == Outcome::progress) continue;
+    if (outcome == Outcome::progress) {
+      fruitless = 0;
+      continue;
+    }
     ++fruitless;
     // The driver may have memory a moment after it refused a request.
     const bool retries = request.refused_by_driver && fruitless == 1;
@@ -390,6 +393,7 @@ void CachingAllocator::fail(const Request& request) {
                               .bytes_requested = request.bytes_requested,
                               .counters = heap_.counters,
                               .bytes_reserved_max = reserve_.budget().limit(),
+                              .bytes_reserved_by_others = reserve_.budget().reserved_by_others(),
                               .headroom_bytes = reserve_.headroom_bytes(),
                               .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
                               .driver_free_bytes = driver_free,

@@ -131,6 +131,11 @@ class MemoryBudget {
   }
 
   [[nodiscard]] std::size_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
+  /// The same in the other parts of the whole.
+  [[nodiscard]] std::size_t reserved_by_others() const {
+    const std::size_t own = reserved();
+    return std::max(root().reserved(), own) - own;
+  }
   /// The limit here or of the whole, regardless of the capacity; kNoLimit: none.
   [[nodiscard]] std::size_t limit() const {
     const std::size_t own = limit_.load(std::memory_order_relaxed);

@@ -52,6 +52,9 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
   if (numbers.bytes_reserved_max != MemoryBudget::kNoLimit) {
     text += format_text("; limit {}", format_bytes(numbers.bytes_reserved_max));
   }
+  if (numbers.bytes_reserved_by_others > 0) {
+    text += format_text("; other pools reserve {}", format_bytes(numbers.bytes_reserved_by_others));
+  }
   if (numbers.headroom_bytes > 0) {
     text += format_text("; headroom {}", format_bytes(numbers.headroom_bytes));
   }

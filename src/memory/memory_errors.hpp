@@ -18,6 +18,7 @@ struct OutOfMemoryNumbers {
   std::size_t bytes_requested;
   MemoryCounters counters;
   std::size_t bytes_reserved_max;  ///< MemoryBudget::kNoLimit: none
+  std::size_t bytes_reserved_by_others = 0;
   std::size_t headroom_bytes = 0;
   std::size_t largest_free_block_bytes;
   std::size_t driver_free_bytes;  ///< 0, as driver_total_bytes, if the driver was not queried

@@ -110,6 +110,34 @@ TEST_CASE("a request returns what its own foreign stream frees in two steps") {
   destroy_disowned(foreign);
 }
 
+TEST_CASE("a callback that reports success and frees nothing ends no request too early") {
+  for (const CrossStreamReuse reuse : {CrossStreamReuse::behind_waits, CrossStreamReuse::never}) {
+    CAPTURE(int(reuse));
+    constexpr std::size_t kBlocks = 16;
+    int calls = 0;
+    DeviceAllocatorOptions options;
+    options.cross_stream_reuse = reuse;
+    options.on_pressure = [&](std::size_t) { return ++calls > 0; };
+    MemoryTest test(manual_progress(small_device(64_MiB)), options);
+    const Stream stream = test.stream();
+    const Stream user = test.stream();
+    std::vector<Allocation> blocks;
+    for (std::size_t count = 0; count < kBlocks; ++count)
+      blocks.push_back(test.memory.allocate(60_MiB / kBlocks, stream));
+    for (Allocation& block : blocks) {
+      test.log.submit(user, "use");
+      block.record_use(user);
+      block.reset();
+    }
+    CHECK(test.memory.allocate(50_MiB, stream).data() != nullptr);
+    CHECK(calls <= static_cast<int>(2 * kBlocks));
+    const Allocation live = test.memory.allocate(40_MiB, stream);
+    calls = 0;
+    message_of(test.memory.try_allocate(40_MiB, stream), Errc::out_of_memory);
+    CHECK(calls < 10);
+  }
+}
+
 TEST_CASE("the callback hears how many bytes are missing") {
   std::size_t missing = 0;
   DeviceAllocatorOptions options;

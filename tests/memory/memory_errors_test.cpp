@@ -60,6 +60,9 @@ TEST_CASE("an out of memory message has the limit where there is one, 0 included
   OutOfMemoryNumbers with_limit = numbers();
   with_limit.bytes_reserved_max = 128_MiB;
   CHECK(contains(describe_out_of_memory(with_limit), "; limit 128 MiB"));
+  with_limit.bytes_reserved_by_others = 8_MiB;
+  CHECK(contains(describe_out_of_memory(with_limit),
+                 "; limit 128 MiB; other pools reserve 8.00 MiB"));
   with_limit.bytes_reserved_max = 0;
   CHECK(contains(describe_out_of_memory(with_limit), "; limit 0 B"));
   CHECK_FALSE(contains(describe_out_of_memory(numbers()), "limit"));
