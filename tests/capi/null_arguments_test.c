@@ -74,7 +74,7 @@ static void order_functions(const struct machine* machine) {
   CHECK_REFUSED("runtime", berth_stream_join(NULL, any, &any, 1));
   CHECK_REFUSED("waiter", berth_stream_join(runtime, kNoStream, &any, 1));
   CHECK_REFUSED("streams", berth_stream_join(runtime, any, NULL, 1));
-  CHECK_REFUSED("stream", berth_stream_join(runtime, any, &kNoStream, 1));
+  CHECK_REFUSED("streams[0]", berth_stream_join(runtime, any, &kNoStream, 1));
   CHECK_REFUSED("runtime", berth_fork_begin(NULL, any, 1, 0, &side, &fork));
   CHECK_REFUSED("parent", berth_fork_begin(runtime, kNoStream, 1, 0, &side, &fork));
   CHECK_REFUSED("streams", berth_fork_begin(runtime, any, 1, 0, NULL, &fork));
