@@ -94,35 +94,38 @@ TEST_CASE("a thousand buffers live at once, and none is left") {
 }
 
 TEST_CASE("a buffer is filled when the plug-in is done with the source, which may be later") {
-  PluginFixture fixture({{"holds_source", true}});
-  const auto release = plugin_function<void()>(fixture.path, "berth_test_pjrt_release_sources");
-  auto content = std::make_shared<std::vector<std::byte>>(numbered_bytes(1000));
-  const std::vector<std::byte> expected = *content;
-  const std::weak_ptr<std::vector<std::byte>> watched = content;
-  DeviceBuffer buffer =
-      fixture.buffers().create(fixture.device(0), content->data(), 1000, {.keep_alive = content});
-  content = nullptr;
-  CHECK(content_of(buffer) == expected);
-  CHECK_FALSE(buffer.ready().is_done());
-  const DeviceBuffer copy = fixture.buffers().create(fixture.device(1), buffer);
-  copy.ready().wait();
-  buffer = {};  // the plug-in still has the source
-  CHECK_FALSE(watched.expired());
-  release();
-  while (!watched.expired()) std::this_thread::yield();
-  CHECK(content_of(copy) == expected);
+  for (const bool is_late : {false, true}) {
+    CAPTURE(is_late);
+    PluginFixture fixture({{"holds_source", true}, {"late", is_late}});
+    const auto release = plugin_function<void()>(fixture.path, "berth_test_pjrt_release_sources");
+    auto content = std::make_shared<std::vector<std::byte>>(numbered_bytes(1000));
+    const std::vector<std::byte> expected = *content;
+    const std::weak_ptr<std::vector<std::byte>> watched = content;
+    DeviceBuffer buffer =
+        fixture.buffers().create(fixture.device(0), content->data(), 1000, {.keep_alive = content});
+    content = nullptr;
+    CHECK(content_of(buffer) == expected);
+    CHECK_FALSE(buffer.ready().is_done());
+    const DeviceBuffer copy = fixture.buffers().create(fixture.device(1), buffer);
+    copy.ready().wait();
+    buffer = {};  // the plug-in still has the source
+    CHECK_FALSE(watched.expired());
+    release();
+    while (!watched.expired()) std::this_thread::yield();
+    CHECK(content_of(copy) == expected);
 
-  std::atomic<bool> is_gone = false;
-  std::thread owner([&] {
-    { const auto filled = fixture.buffers().create(fixture.device(0), expected.data(), 1000); }
-    is_gone = true;
-  });
-  while (fixture.buffers().counters(fixture.device(0)).buffers_created < 2)
-    std::this_thread::yield();
-  CHECK_FALSE(is_gone);
-  release();
-  owner.join();
-  CHECK(is_gone);
+    std::atomic<bool> is_gone = false;
+    std::thread owner([&] {
+      { const auto filled = fixture.buffers().create(fixture.device(0), expected.data(), 1000); }
+      is_gone = true;
+    });
+    while (fixture.buffers().counters(fixture.device(0)).buffers_created < 2)
+      std::this_thread::yield();
+    CHECK_FALSE(is_gone);
+    release();
+    owner.join();
+    CHECK(is_gone);
+  }
 }
 
 TEST_CASE("a plug-in that cannot call back is waited for") {
