@@ -113,7 +113,7 @@ void HostWork::end_submission(const CopyPtr& copy) {
 
 HostWork::CopyPtr HostWork::first_of_lane(const StagedCopy& copy) {
   const MutexLock lock(mutex_);
-  return copy.lane == nullptr ? nullptr : copy.lane->copies.front();
+  return copy.lane == nullptr ? nullptr : copy.lane->first();
 }
 
 std::optional<HostWork::Task> HostWork::take() {

@@ -20,6 +20,7 @@
 
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/mutex.hpp"
 #include "copy/staged/ready_copies.hpp"
 #include "copy/staged/staged_copy.hpp"
@@ -36,6 +37,12 @@ struct CopyLane {
   // Guarded by the lock of the HostWork that has all copies of the lane.
   std::list<std::shared_ptr<StagedCopy>> copies;           ///< pending, oldest first
   std::list<std::shared_ptr<CopyLane>>::iterator place{};  ///< among lanes with copies
+
+  /// Of a lane in the list, which leaves it with its last copy.
+  [[nodiscard]] const std::shared_ptr<StagedCopy>& first() const {
+    BERTH_CHECK(!copies.empty());
+    return copies.front();
+  }
 };
 
 /// Threads  Safe from any thread.

@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/check.hpp"
 #include "copy/staged/host_work.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
@@ -89,8 +88,7 @@ std::optional<HostWork::MarkQuery> HostWork::next_query() {
   const MutexLock lock(mutex_);
   if (lanes_.empty()) return std::nullopt;
   lanes_.splice(lanes_.end(), lanes_, lanes_.begin());
-  BERTH_CHECK(!lanes_.back()->copies.empty());  // a lane leaves with its last copy
-  return query_for(lanes_.back()->copies.front());
+  return query_for(lanes_.back()->first());
 }
 
 void HostWork::query_device(std::size_t streams) {
@@ -174,7 +172,7 @@ void HostWork::complete_all() {
     {
       const MutexLock lock(mutex_);
       if (lanes_.empty()) return;
-      first = lanes_.front()->copies.front();
+      first = lanes_.front()->first();
     }
     complete(first);
   }
