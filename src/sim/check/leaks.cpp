@@ -29,7 +29,7 @@ struct Kind {
 };
 
 /// The maximum that a finding names.
-constexpr std::size_t kPlacesMax = 4;
+constexpr std::size_t kPlacesNamed = 4;
 
 void add(Count& count, std::uint64_t bytes) {
   ++count.objects;
@@ -41,7 +41,7 @@ void add(Kind& kind, std::uint64_t bytes, const CallStack* made_at) {
   if (made_at == nullptr) return;
   auto place = std::ranges::find(kind.places, made_at, &Count::made_at);
   if (place == kind.places.end()) {
-    if (kind.places.size() == kPlacesMax) return;
+    if (kind.places.size() == kPlacesNamed) return;
     place = kind.places.insert(place, {.noun = kind.all.noun, .made_at = made_at});
   }
   add(*place, bytes);
