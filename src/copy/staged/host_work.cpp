@@ -80,6 +80,13 @@ void HostWork::submit(const CopyPtr& copy, EventPool& events) {
 
 void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool& events) noexcept {
   copy->fail(std::move(failure));
+  {
+    // Before this thread calls the driver, which may make it wait for work behind these gates.
+    // Gates that cannot be opened yet are opened by the thread that moves the last piece, or that
+    // gives the copy its turn.
+    const MutexLock lock(mutex_);
+    copy->open_gates_if_failed();
+  }
   try {
     copy->close(events);
   } catch (const std::exception&) {
@@ -88,10 +95,6 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
     // submission.
     for (CopyPtr first = first_of_lane(*copy); first != copy; first = first_of_lane(*copy))
       complete(first);
-    {
-      const MutexLock lock(mutex_);
-      copy->open_gates_if_failed();
-    }
     {
       const ActingFor acting(copy->stream().context().driver(), copy.get());
       wait_after_failure(copy->stream());
