@@ -166,16 +166,18 @@ static void collective_functions(const struct machine* machine) {
   CHECK_REFUSED("runtime", berth_scatter_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL));
   CHECK_REFUSED("stream", berth_scatter_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL));
   CHECK_REFUSED("shards", berth_scatter_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL));
-  CHECK_REFUSED("stream", berth_scatter_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
+  CHECK_REFUSED("shards[0].stream",
+                berth_scatter_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
   CHECK_REFUSED("runtime", berth_gather_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL));
   CHECK_REFUSED("stream", berth_gather_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL));
   CHECK_REFUSED("shards", berth_gather_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL));
-  CHECK_REFUSED("stream", berth_gather_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
+  CHECK_REFUSED("shards[0].stream",
+                berth_gather_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
   CHECK_REFUSED("runtime", berth_broadcast_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL));
   CHECK_REFUSED("stream",
                 berth_broadcast_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL));
   CHECK_REFUSED("shards", berth_broadcast_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL));
-  CHECK_REFUSED("stream",
+  CHECK_REFUSED("shards[0].stream",
                 berth_broadcast_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not null",
               berth_broadcast_start(runtime, NULL, 1, any, &shard, 1, NULL, NULL));
