@@ -124,6 +124,7 @@ void add_transfers(Session& session, const std::shared_ptr<Plugin>& plugin, Devi
   });
   add_by_wall_time(session, "pjrt_out", "berth", row, [=, &buffers](benchmark::State& state) {
     const DeviceBuffer source = buffers.create(device, memory->data(), memory->size());
+    source.ready().wait();
     for (auto _ : state) source.read(memory->data(), 0, memory->size()).wait();
     state.SetItemsProcessed(state.iterations());
   });
