@@ -254,6 +254,20 @@ TEST_CASE("a partly submitted copy is complete when its call throws") {
   }
 }
 
+TEST_CASE_FIXTURE(EagerStaged, "a failed copy holds nothing up while its thread calls the driver") {
+  const Stream stream = this->stream();
+  Bytes source(4 * kSlot);
+  bool was_idle = false;
+  tap.refuse(DriverCall::memcpy_async, CUDA_ERROR_UNKNOWN);  // behind a gate that is closed
+  tap.before(DriverCall::event_record, [&] {
+    was_idle = sim::berth_sim_cuStreamQuery(stream.ref().native()) == CUDA_SUCCESS;
+  });
+  CHECK_THROWS_AS(
+      start(Direction::to_device, source.data(), allocate(4 * kSlot), 4 * kSlot, stream),
+      DriverError);
+  CHECK(was_idle);
+}
+
 TEST_CASE_FIXTURE(ManualStaged, "a failed device fails its copies with the driver's error") {
   const Stream first = stream();
   const Stream second = stream();
