@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that are refused, and the numbers that explain why.
+#include "berth/error.hpp"
+
+#include "memory/caching_allocator.hpp"
+#include "memory/memory_errors.hpp"
+
+namespace berth {
+
+void CachingAllocator::refuse_impossible(const Request& request) {
+  const std::size_t capacity = reserve_.capacity_bytes();
+  if (request.bytes_requested <= capacity) return;
+  const MutexLock lock(heap_.mutex);
+  ++heap_.counters.out_of_memory;
+  const bool is_limited = request.bytes_requested <= reserve_.source_capacity_bytes();
+  if (is_limited) ++heap_.counters.limit_rejections;
+  const bool is_beside_others = is_limited && reserve_.budget().limit() > capacity;
+  throw OutOfMemory(describe_impossible_request(name(), request.bytes_requested, capacity,
+                                                is_beside_others ? Capacity::beside_headroom
+                                                : is_limited     ? Capacity::limited
+                                                                 : Capacity::of_the_machine));
+}
+
+void CachingAllocator::fail(const Request& request) {
+  std::size_t driver_free = 0;
+  std::size_t driver_total = 0;
+  if (request.stream) {
+    const ContextScope scope(request.stream->context());
+    driver_.try_mem_get_info(&driver_free, &driver_total);
+  }
+  const MutexLock lock(heap_.mutex);
+  heap_.apply_ledgers();
+  ++heap_.counters.out_of_memory;
+  throw OutOfMemory(
+      describe_out_of_memory({.allocator = name(),
+                              .bytes_requested = request.bytes_requested,
+                              .counters = heap_.counters,
+                              .bytes_reserved_max = reserve_.budget().limit(),
+                              .bytes_reserved_by_others = reserve_.budget().reserved_by_others(),
+                              .headroom_bytes = reserve_.headroom_bytes(),
+                              .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
+                              .driver_free_bytes = driver_free,
+                              .driver_total_bytes = driver_total}),
+      request.refused_by_driver ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+}
+
+}  // namespace berth
