@@ -8,15 +8,14 @@
 #include "simulator.h"
 #include "tensor.h"
 
-static void require(berth_status status) {
-  if (status == BERTH_OK) return;
-  printf("error: %s\n", berth_last_error_message());
-  exit(1);
-}
-
 // Prints the error of a call that fails.
 static void show_error(berth_status status) {
   if (status != BERTH_OK) printf("error: %s\n", berth_last_error_message());
+}
+
+static void require(berth_status status) {
+  show_error(status);
+  if (status != BERTH_OK) exit(1);
 }
 
 static void print_device(const char* what, berth_device device) {
