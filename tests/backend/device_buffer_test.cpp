@@ -420,7 +420,7 @@ TEST_CASE("a scatter or gather whose parts are not those of the whole is refused
   parts.push_back(fixture.buffers().create(first, content.data(), 100));
   CHECK(contains(gather(99), "gather: the 1 parts do not add up to 99 B"));
   parts.emplace_back();
-  CHECK(contains(gather(100), "the buffer is empty"));
+  CHECK(contains(gather(100), "buffer object is empty"));
   Runtime another{{.driver = "sim"}};
   another.register_backend("fake", std::make_unique<FakeBackend>(fixture.machine));
   parts[1] = another.buffers().create(first, content.data(), 1);
