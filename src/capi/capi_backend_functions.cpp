@@ -69,7 +69,8 @@ struct Functions : berth_backend_functions {
   /// The same for a function that starts an operation, and owns it from then on.
   template <class Start>
   static void start(DeviceBackend::Done done, const Start& start) {
-    auto operation = std::make_unique<berth_backend_operation>(std::move(done));
+    auto operation = std::make_unique<berth_backend_operation>();
+    operation->done = std::move(done);
     start(operation.get());
     static_cast<void>(operation.release());
   }
