@@ -21,12 +21,12 @@ struct Shared {
   std::vector<int> entries;
 };
 
+constinit PerProcess<int> fresh;
 constinit PerProcess<Shared> shared;
 
 }  // namespace
 
 TEST_CASE("all threads have one value, and a forked child one of its own, that nobody locks") {
-  PerProcess<int> fresh;
   CHECK(fresh.find() == nullptr);
   const int& made = fresh.get();
   CHECK(fresh.find() == &made);
