@@ -8,12 +8,10 @@
 #include <thread>
 #include <utility>
 
-#include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
 #include "base/format.hpp"
-#include "memory/memory_errors.hpp"
 #include "memory/source/mapping_notices.hpp"
 
 namespace berth {
@@ -244,9 +242,8 @@ bool CachingAllocator::is_asleep() const {
 }
 
 std::size_t CachingAllocator::sleep(DeviceContext& context, SleepContent content) {
-  require_origin();
-  MappingNotices::require_outside("sleep()");
-  return reserve_.sleep(context, content);
+  const auto begun = begin_sleep(context, content);
+  return begun ? finish_sleep(*begun) : 0;
 }
 
 std::optional<Reserve::Sleep> CachingAllocator::begin_sleep(DeviceContext& context,
@@ -270,19 +267,7 @@ void CachingAllocator::wake(DeviceContext& context) {
       others_(budget.reclaim_target_bytes(bytes), HostWait::yes) > 0 &&
       reserve_.try_to_wake(context))
     return;
-  std::size_t driver_free = 0;
-  std::size_t driver_total = 0;
-  {
-    const ContextScope scope(context);
-    driver_.try_mem_get_info(&driver_free, &driver_total);
-  }
-  throw OutOfMemory(describe_refused_wake({.allocator = name(),
-                                           .bytes_needed = bytes,
-                                           .bytes_reserved_max = budget.limit(),
-                                           .bytes_left = budget.room(),
-                                           .headroom_bytes = reserve_.headroom_bytes(),
-                                           .driver_free_bytes = driver_free,
-                                           .driver_total_bytes = driver_total}));
+  fail_to_wake(context, bytes);
 }
 
 }  // namespace berth

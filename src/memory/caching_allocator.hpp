@@ -257,6 +257,8 @@ class CachingAllocator final : public StreamObserver {
   /// Throws if the request would not fit even if all memory were free.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(heap_.mutex);
   [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(heap_.mutex);
+  /// `bytes`: those that are asleep.
+  [[noreturn]] void fail_to_wake(DeviceContext& context, std::size_t bytes);
 
   std::size_t release_idle_now(std::size_t bytes)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;

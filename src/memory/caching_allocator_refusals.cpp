@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that are refused, and the numbers that explain why.
+#include <cstddef>
+
 #include "berth/error.hpp"
 
 #include "memory/caching_allocator.hpp"
 #include "memory/memory_errors.hpp"
 
 namespace berth {
+namespace {
+
+/// 0 if the driver does not answer.
+struct DriverMemory {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+
+DriverMemory query_driver_memory(DeviceContext& context) {
+  DriverMemory memory;
+  const ContextScope scope(context);
+  context.driver().try_mem_get_info(&memory.free, &memory.total);
+  return memory;
+}
+
+}  // namespace
 
 void CachingAllocator::refuse_impossible(const Request& request) {
   const std::size_t capacity = reserve_.capacity_bytes();
@@ -22,12 +40,8 @@ void CachingAllocator::refuse_impossible(const Request& request) {
 }
 
 void CachingAllocator::fail(const Request& request) {
-  std::size_t driver_free = 0;
-  std::size_t driver_total = 0;
-  if (request.stream) {
-    const ContextScope scope(request.stream->context());
-    driver_.try_mem_get_info(&driver_free, &driver_total);
-  }
+  const DriverMemory driver =
+      request.stream ? query_driver_memory(request.stream->context()) : DriverMemory();
   const MutexLock lock(heap_.mutex);
   heap_.apply_ledgers();
   ++heap_.counters.out_of_memory;
@@ -39,9 +53,20 @@ void CachingAllocator::fail(const Request& request) {
                               .bytes_reserved_by_others = reserve_.budget().reserved_by_others(),
                               .headroom_bytes = reserve_.headroom_bytes(),
                               .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
-                              .driver_free_bytes = driver_free,
-                              .driver_total_bytes = driver_total}),
+                              .driver_free_bytes = driver.free,
+                              .driver_total_bytes = driver.total}),
       request.refused_by_driver ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+}
+
+void CachingAllocator::fail_to_wake(DeviceContext& context, std::size_t bytes) {
+  const DriverMemory driver = query_driver_memory(context);
+  throw OutOfMemory(describe_refused_wake({.allocator = name(),
+                                           .bytes_needed = bytes,
+                                           .bytes_reserved_max = reserve_.budget().limit(),
+                                           .bytes_left = reserve_.budget().room(),
+                                           .headroom_bytes = reserve_.headroom_bytes(),
+                                           .driver_free_bytes = driver.free,
+                                           .driver_total_bytes = driver.total}));
 }
 
 }  // namespace berth

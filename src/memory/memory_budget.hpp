@@ -20,7 +20,7 @@ class MemoryBudget {
   struct Limits {
     std::size_t max = kNoLimit;
     std::size_t soft_max = kNoLimit;
-    std::size_t capacity = kNoLimit;  ///< the memory that exists, less what is left to others
+    std::size_t capacity = kNoLimit;  ///< memory of the device minus the headroom
   };
 
   /// `whole`: the budget that includes this one and must outlive it, or null.

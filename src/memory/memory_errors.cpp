@@ -12,6 +12,14 @@ std::string exact(std::size_t bytes) {
   return format_text("{} ({} B)", format_bytes(bytes), bytes);
 }
 
+void append_limit(std::string& text, std::size_t bytes) {
+  if (bytes != MemoryBudget::kNoLimit) text += format_text("; limit {}", format_bytes(bytes));
+}
+
+void append_headroom(std::string& text, std::size_t bytes) {
+  if (bytes > 0) text += format_text("; headroom {}", format_bytes(bytes));
+}
+
 void append_driver_memory(std::string& text, std::size_t free, std::size_t total) {
   if (total == 0) return;
   text += format_text("; the driver has {} of {} free", format_bytes(free), format_bytes(total));
@@ -49,15 +57,11 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
       numbers.allocator, exact(numbers.bytes_requested), format_bytes(reserved),
       format_bytes(allocated), format_bytes(active - allocated), format_bytes(reserved - active),
       format_bytes(numbers.largest_free_block_bytes));
-  if (numbers.bytes_reserved_max != MemoryBudget::kNoLimit) {
-    text += format_text("; limit {}", format_bytes(numbers.bytes_reserved_max));
-  }
+  append_limit(text, numbers.bytes_reserved_max);
   if (numbers.bytes_reserved_by_others > 0) {
     text += format_text("; other pools reserve {}", format_bytes(numbers.bytes_reserved_by_others));
   }
-  if (numbers.headroom_bytes > 0) {
-    text += format_text("; headroom {}", format_bytes(numbers.headroom_bytes));
-  }
+  append_headroom(text, numbers.headroom_bytes);
   append_driver_memory(text, numbers.driver_free_bytes, numbers.driver_total_bytes);
   return text;
 }
@@ -65,12 +69,9 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
 std::string describe_refused_wake(const RefusedWakeNumbers& numbers) {
   std::string text =
       format_text("{} cannot wake: it needs {}", numbers.allocator, exact(numbers.bytes_needed));
-  const bool is_limited = numbers.bytes_reserved_max != MemoryBudget::kNoLimit;
-  if (is_limited) text += format_text("; limit {}", format_bytes(numbers.bytes_reserved_max));
-  if (numbers.headroom_bytes > 0) {
-    text += format_text("; headroom {}", format_bytes(numbers.headroom_bytes));
-  }
-  if (is_limited || numbers.headroom_bytes > 0) {
+  append_limit(text, numbers.bytes_reserved_max);
+  append_headroom(text, numbers.headroom_bytes);
+  if (numbers.bytes_reserved_max != MemoryBudget::kNoLimit || numbers.headroom_bytes > 0) {
     text += format_text("; {} left to reserve", format_bytes(numbers.bytes_left));
   }
   append_driver_memory(text, numbers.driver_free_bytes, numbers.driver_total_bytes);

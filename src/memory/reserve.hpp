@@ -105,17 +105,13 @@ class Reserve {
   /// Errors  DriverError.
   GrowAheadResult grow_ahead(std::size_t bytes) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
-  /// Contracts of these: MemoryPool. Not while the device of `context` is being captured.
-  std::size_t sleep(DeviceContext& context, SleepContent content)
-      BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex) {
-    const auto begun = begin_sleep(context, content);
-    return begun ? finish_sleep(*begun) : 0;
-  }
   struct Sleep {
     std::uint64_t number;
     std::set<std::uintptr_t> stitched;
   };
-  /// The part of sleep() that may fail, after which requests are refused, and memory is still
+  // Contracts of these: MemoryPool. Not while the device of `context` is being captured.
+
+  /// The part of a sleep that may fail, after which requests are refused, and memory is still
   /// mapped. nullopt: it is asleep, or another thread has woken it meanwhile.
   [[nodiscard]] std::optional<Sleep> begin_sleep(DeviceContext& context, SleepContent content)
       BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);

@@ -2,12 +2,11 @@
 // Lookup of simulated functions by name.
 // Source: CUDA Driver API, "Driver Entry Point Access".
 #include <algorithm>
-#include <atomic>
 #include <iterator>
-#include <memory>
 #include <string_view>
 #include <unordered_map>
 
+#include "base/per_process.hpp"
 #include "sim/functions.hpp"
 #include "sim/nvml/unsupported.hpp"
 #include "sim/per_thread_functions.hpp"
@@ -89,42 +88,41 @@ void add_nvml(Table& table) {
   table.emplace("nvmlErrorString", Entry{address_of(&berth_sim_nvmlErrorString)});
 }
 
-std::unique_ptr<const Table> make_table() {
-  auto names = std::make_unique<Table>();
-#define BERTH_SIM_ADD(symbol, names_, since)                                   \
-  add_##names_(*names, {#symbol, #symbol "_v2", #symbol "_v3", #symbol "_v4"}, \
+/// All names.
+struct Directory {
+  Directory();
+  Table table;
+};
+
+Directory::Directory() {
+#define BERTH_SIM_ADD(symbol, names_, since)                                  \
+  add_##names_(table, {#symbol, #symbol "_v2", #symbol "_v3", #symbol "_v4"}, \
                {address_of(&berth_sim_##symbol), since});
   BERTH_SIM_FUNCTIONS(BERTH_SIM_ADD)
 #undef BERTH_SIM_ADD
 #define BERTH_SIM_ADD_PER_THREAD(symbol, name) \
-  add_per_thread(*names, #name, address_of(&berth_sim_##symbol), address_of(berth_sim_##name));
+  add_per_thread(table, #name, address_of(&berth_sim_##symbol), address_of(berth_sim_##name));
   BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_ADD_PER_THREAD)
 #undef BERTH_SIM_ADD_PER_THREAD
-  add_plain(*names, {"cuMemPrefetchAsync_ptsz"},
+  add_plain(table, {"cuMemPrefetchAsync_ptsz"},
             {address_of(berth_sim_cuMemPrefetchAsync_ptsz), 8000});
-  add_plain(*names, {"cuGetProcAddress"}, {address_of(&berth_sim_cuGetProcAddress), 11030});
-  add_plain(*names, {"cuGetProcAddress_v2"}, {address_of(&berth_sim_cuGetProcAddress_v2), 12000});
-  add_nvml(*names);
+  add_plain(table, {"cuGetProcAddress"}, {address_of(&berth_sim_cuGetProcAddress), 11030});
+  add_plain(table, {"cuGetProcAddress_v2"}, {address_of(&berth_sim_cuGetProcAddress_v2), 12000});
+  add_nvml(table);
 #define BERTH_SIM_ADD_OWN(member, symbol, type) \
-  add_plain(*names, {#symbol}, {address_of(&berth_sim_##symbol)});
+  add_plain(table, {#symbol}, {address_of(&berth_sim_##symbol)});
   BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_ADD_OWN)
 #undef BERTH_SIM_ADD_OWN
 #define BERTH_SIM_ADD_OWN(symbol, type) \
-  add_plain(*names, {#symbol}, {address_of(&berth_sim_##symbol)});
+  add_plain(table, {#symbol}, {address_of(&berth_sim_##symbol)});
   BERTH_SIM_KERNEL_FUNCTIONS(BERTH_SIM_ADD_OWN)
 #undef BERTH_SIM_ADD_OWN
-  return names;
 }
 
-/// Never destroyed, because calls may come during the end of the process. Without a lock, which a
-/// forked child could find held.
+/// Calls may come during the end of the process, and in a forked child.
 const Table& table() {
-  static constinit std::atomic<const Table*> whole = nullptr;
-  const Table* found = whole.load(std::memory_order_acquire);
-  if (found != nullptr) return *found;
-  std::unique_ptr<const Table> made = make_table();
-  if (!whole.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) return *found;
-  return *made.release();
+  static constinit PerProcess<Directory> directory;
+  return directory.get().table;
 }
 
 Entry find(std::string_view symbol) {

@@ -139,9 +139,9 @@ std::string SimReport::finding_text(const SimFinding& finding) const {
   const bool is_of_uses = finding.kind == "race" || finding.kind == "aliasing";
   for (std::size_t i = 0; i < finding.uses.size(); ++i) {
     const SimUse& use = finding.uses[i];
-    const std::string does = fmt::format("{} {}", use.call, use.does);
-    text += titled(is_of_uses ? i == 0 ? "first use" : "second use" : printable(does),
-                   call_site_lines(use));
+    std::string title = i == 0 ? "first use" : "second use";
+    if (!is_of_uses) title = printable(fmt::format("{} {}", use.call, use.does));
+    text += titled(std::move(title), call_site_lines(use));
   }
   if (runs.front().seed)
     text += fmt::format("    {}\n", seeds_text({finding.seeds.begin(), finding.seeds.end()}));

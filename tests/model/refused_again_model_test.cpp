@@ -155,7 +155,7 @@ class SmallDevice {
     live_.clear();
     pool_.reset();
     simulation_.simulator.run_all();
-    for (std::size_t number = 0; number < std::min(foreign_, refs_.size()); ++number) {
+    for (std::size_t number = 0; number < foreign_; ++number) {
       memory_.retire_stream(refs_[number]);
       destroy_disowned(refs_[number]);
     }

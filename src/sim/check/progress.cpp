@@ -89,8 +89,8 @@ void report_full_queue(State& state, const CallSite& call, const Stream& stream,
 
 void report_driver_lock(State& state, const CallSite& call, const CallSite& holder) {
   const std::string text = format_text(
-      "driver lock: {} waits for the lock of its context, which {} of another thread "
-      "holds; nothing "
+      "driver lock: {} waits for the lock of its context, which {} of another thread holds; "
+      "nothing "
       "has run for {} ms (stall_ms): the call goes on without",
       call_name(call), call_name(holder), state.config.stall_ms);
   add_finding(
