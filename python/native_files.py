@@ -72,8 +72,6 @@ class NativeFiles(BuildHookInterface):
             "--prefix=/usr",
             "--libdir=lib",
             "-Dbuildtype=release",
-            "-Dunity=on",
-            "-Dunity_size=30",
             "-Dwheel=true",
             "-Dtests=false",
             f"-Dtoolkit_include={include}",

@@ -80,7 +80,8 @@ class CachingAllocator final : public StreamObserver {
     return take_cached(bytes, key_of(stream));
   }
   void* allocate_cached(std::size_t bytes, std::nullopt_t) { return take_cached(bytes, kNoStream); }
-  void* allocate_slow(std::size_t bytes, std::optional<StreamRef> stream, bool may_wait = true);
+  [[gnu::noinline]] void* allocate_slow(std::size_t bytes, std::optional<StreamRef> stream,
+                                        bool may_wait = true);
   /// Contracts: Allocator.
   void deallocate(void* data) {
     if (!try_cache_free(data)) [[unlikely]]
@@ -97,7 +98,7 @@ class CachingAllocator final : public StreamObserver {
     ThreadCache* const cache = heap_.my_cache();
     return cache != nullptr && cache->put(data, heap_.blocks_in_use(), key_of(user));
   }
-  void deallocate_slow(void* data) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] void deallocate_slow(void* data) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
   /// Contract: PinnedAllocator. Only with Options::is_host_memory.

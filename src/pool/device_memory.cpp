@@ -118,6 +118,11 @@ void DeviceMemory::deallocate_slow(void* data) {
   });
 }
 
+void DeviceMemory::deallocate_used(void* data, StreamRef user) {
+  record_use(data, user);
+  deallocate(data);
+}
+
 void DeviceMemory::record_stream(void* data, StreamRef stream) {
   with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
 }

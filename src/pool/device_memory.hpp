@@ -47,8 +47,7 @@ class DeviceMemory final : public StreamObserver {
   void deallocate(void* data, StreamRef user) {
     if (&user.context() == &context_ && own_.allocator().try_cache_free(data, user)) [[likely]]
       return;
-    record_use(data, user);
-    deallocate(data);
+    deallocate_used(data, user);
   }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
@@ -91,8 +90,10 @@ class DeviceMemory final : public StreamObserver {
   [[nodiscard]] bool is_usable() const { return own_.is_usable(); }
 
  private:
-  void* allocate_in_scope(std::size_t bytes, StreamRef stream);
-  void deallocate_slow(void* data);
+  // Not inline, so that the fast path saves no registers.
+  [[gnu::noinline]] void* allocate_in_scope(std::size_t bytes, StreamRef stream);
+  [[gnu::noinline]] void deallocate_slow(void* data);
+  [[gnu::noinline]] void deallocate_used(void* data, StreamRef user);
   template <class Use>
   void with_pool_of(void* data, const Use& use);
   void release_in_background(std::chrono::nanoseconds age) noexcept;

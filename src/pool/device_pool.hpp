@@ -111,7 +111,7 @@ class DevicePool final : public Allocator, public MappedMemory {
   void require_stream_of_device(StreamRef stream) const;
 
  private:
-  void* allocate_slow(std::size_t bytes, StreamRef stream);
+  [[gnu::noinline]] void* allocate_slow(std::size_t bytes, StreamRef stream);
   void report_live_blocks() const noexcept;
 
   DeviceContext& context_;

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 # Quick to build, and quick enough to run. A mutant may leave a variable unused.
-MESON_OPTIONS = ("-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwerror=false")
+MESON_OPTIONS = ("-Dunity=off", "-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwerror=false")
 # Suites of which each file is a program.
 PROGRAM_A_FILE = ("adapters", "replay")
 # Suites whose program is in their folder.

@@ -219,8 +219,8 @@ class ThreadCache {
   static std::size_t place_of(StreamKey stream) { return fibonacci_hash(stream, kRouteBits); }
 
   // After try_enter(). Not inline, and in tail position, so that the fast path saves no registers.
-  void* take_slow_and_leave(std::size_t bytes, StreamKey stream);
-  bool put_slow_and_leave(void* data, const PointerMap& blocks, StreamKey user);
+  [[gnu::noinline]] void* take_slow_and_leave(std::size_t bytes, StreamKey stream);
+  [[gnu::noinline]] bool put_slow_and_leave(void* data, const PointerMap& blocks, StreamKey user);
   void* take_slow(std::size_t bytes, StreamKey stream);
   bool put_slow(void* data, const PointerMap& blocks, StreamKey user);
 
