@@ -8,7 +8,7 @@
 
 #include "berth/memory_counters.hpp"
 
-#include "memory/heap/block.hpp"
+#include "heap/block.hpp"
 #include "memory/memory_budget.hpp"
 
 namespace berth {

@@ -14,8 +14,8 @@
 #include "berth/memory_counters.hpp"
 
 #include "base/mutex.hpp"
+#include "heap/block_heap.hpp"
 #include "memory/gauge.hpp"
-#include "memory/heap/block_heap.hpp"
 #include "memory/order/stream_table.hpp"
 #include "memory/request.hpp"
 #include "memory/thread/thread_cache.hpp"

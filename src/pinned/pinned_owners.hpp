@@ -8,7 +8,7 @@
 
 #include "berth/stream.hpp"
 
-#include "memory/heap/block.hpp"
+#include "heap/block.hpp"
 
 namespace berth {
 

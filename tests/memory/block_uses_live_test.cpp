@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/heap/block_records.hpp"
+#include "heap/block_records.hpp"
 #include "memory/order/block_uses.hpp"
 
 namespace block_uses_live_test {

@@ -10,7 +10,7 @@
 #include "berth/error.hpp"
 
 #include "memory/allocator_fixture.hpp"
-#include "memory/pools_fixture.hpp"
+#include "pool/pools_fixture.hpp"
 #include "support/foreign_stream.hpp"
 
 namespace ladder_threads_test {

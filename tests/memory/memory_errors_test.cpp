@@ -7,7 +7,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/heap/block_records.hpp"
+#include "heap/block_records.hpp"
 #include "support/errors.hpp"
 
 namespace memory_errors_test {

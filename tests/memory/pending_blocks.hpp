@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/heap/block_records.hpp"
+#include "heap/block_records.hpp"
 #include "memory/order/block_uses.hpp"
 
 namespace berth::test {

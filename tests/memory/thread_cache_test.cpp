@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/heap/block_heap.hpp"
+#include "heap/block_heap.hpp"
 #include "support/scarce_memory.hpp"
 
 namespace thread_cache_test {

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/heap/block_records.hpp"
+#include "heap/block_records.hpp"
 #include "support/scarce_memory.hpp"
 
 namespace transfer_cache_test {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "memory/heap/block.hpp"
+#include "heap/block.hpp"
 #include "memory/order/recorded_event.hpp"
 
 namespace berth {

@@ -19,7 +19,7 @@
 
 #include "base/fork.hpp"
 #include "driver/driver.hpp"
-#include "memory/heap/block.hpp"
+#include "heap/block.hpp"
 #include "stream/capture.hpp"
 
 namespace berth {

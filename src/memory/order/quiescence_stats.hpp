@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "memory/heap/block.hpp"
+#include "heap/block.hpp"
 
 namespace berth {
 

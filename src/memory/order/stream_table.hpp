@@ -16,7 +16,7 @@
 
 #include "berth/stream.hpp"
 
-#include "memory/heap/block.hpp"
+#include "heap/block.hpp"
 #include "memory/order/free_marks.hpp"
 #include "memory/order/recorded_event.hpp"
 

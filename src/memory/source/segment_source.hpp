@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "device/device_context.hpp"
-#include "memory/heap/block_heap.hpp"
+#include "heap/block_heap.hpp"
 
 namespace berth {
 

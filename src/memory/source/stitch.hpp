@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "memory/heap/block_heap.hpp"
+#include "heap/block_heap.hpp"
 
 namespace berth {
 

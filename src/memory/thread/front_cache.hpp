@@ -15,7 +15,7 @@
 #include "berth/allocator.hpp"
 
 #include "base/fibonacci_hash.hpp"
-#include "memory/heap/block.hpp"
+#include "heap/block.hpp"
 
 namespace berth {
 

@@ -19,7 +19,7 @@
 #include "base/biased_lock.hpp"
 #include "base/fibonacci_hash.hpp"
 #include "base/per_thread.hpp"
-#include "memory/heap/pointer_map.hpp"
+#include "heap/pointer_map.hpp"
 #include "memory/thread/front_cache.hpp"
 #include "memory/thread/ledger.hpp"
 

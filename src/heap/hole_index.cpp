@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/hole_index.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "base/check.hpp"
+#include "base/fibonacci_hash.hpp"
+
+namespace berth {
+namespace {
+
+template <class T>
+T* zeroed(std::size_t count) {
+  void* const data = std::calloc(count, sizeof(T));
+  if (data == nullptr) throw std::bad_alloc();
+  return static_cast<T*>(data);
+}
+
+/// A priority that is random enough to balance a tree and needs no storage.
+std::uint32_t priority(std::uint32_t node) {
+  return static_cast<std::uint32_t>(fibonacci_hash(node, 32));
+}
+
+}  // namespace
+
+HoleIndex::HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes)
+    : address_(address),
+      shift_(std::countr_zero(granule_bytes)),
+      nodes_(zeroed<Node>(2 * (bytes >> shift_) + 4), &std::free),
+      begins_range_(zeroed<std::uint64_t>((bytes >> shift_) / 64 + 1), &std::free) {
+  BERTH_CHECK(address % granule_bytes == 0 && granule_bytes <= ~std::uint32_t{0});
+}
+
+void HoleIndex::add_holes(Holes& holes, Block& block) {
+  const HolesOfBlock own = holes_of(block);
+  if (own.tail > 0) put(holes.tails, end_node(own.first - 1), block, own.tail);
+  if (own.head > 0) put(holes.heads, head_node(own.end), block, own.head);
+  if (own.range == 0) return;
+  put(holes.ranges, end_node(own.first), block, own.range);
+  begins_range_[own.first / 64] |= std::uint64_t{1} << (own.first % 64);
+  holes.whole_granules += own.range;
+}
+
+void HoleIndex::remove_holes(Holes& holes, const Block& block) {
+  const HolesOfBlock own = holes_of(block);
+  if (own.tail > 0) clear(end_node(own.first - 1), block);
+  if (own.head > 0) clear(head_node(own.end), block);
+  if (own.range == 0) return;
+  clear(end_node(own.first), block);
+  begins_range_[own.first / 64] &= ~(std::uint64_t{1} << (own.first % 64));
+  holes.whole_granules -= own.range;
+}
+
+void HoleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size) {
+  Node& hole = nodes_[node];
+  BERTH_CHECK(hole.block == nullptr);
+  hole.block = &block;
+  hole.tree = &tree;
+  hole.size = size;
+  granules_seen_ = std::max<std::size_t>(granules_seen_, granule_of(node) + std::size_t{1});
+  queue_change(node);
+}
+
+void HoleIndex::clear(std::uint32_t node, const Block& block) {
+  BERTH_CHECK(nodes_[node].block == &block);
+  nodes_[node].block = nullptr;
+  queue_change(node);
+}
+
+void HoleIndex::queue_change(std::uint32_t node) {
+  if (nodes_[node].next_queued != 0) return;
+  nodes_[node].next_queued = kLast;
+  (queued_ == 0 ? first_queued_ : nodes_[last_queued_].next_queued) = node;
+  last_queued_ = node;
+  if (++queued_ > kQueuedMax) apply_oldest();
+}
+
+void HoleIndex::apply_oldest() const {
+  const std::uint32_t node = first_queued_;
+  Node& hole = nodes_[node];
+  first_queued_ = std::exchange(hole.next_queued, 0);
+  --queued_;
+  if (hole.is_in_place()) return;
+  if (hole.place != nullptr) erase(*hole.place, node);
+  hole.place = hole.block == nullptr ? nullptr : hole.tree;
+  hole.place_size = hole.size;
+  if (hole.place != nullptr) insert(*hole.place, node);
+}
+
+void HoleIndex::insert(Tree& tree, std::uint32_t node) const {
+  std::uint32_t* place = &tree;
+  while (*place != 0 && priority(*place) >= priority(node)) {
+    place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
+  }
+  const Halves halves = split(*place, node);
+  nodes_[node].smaller = halves.low;
+  nodes_[node].larger = halves.high;
+  *place = node;
+}
+
+void HoleIndex::erase(Tree& tree, std::uint32_t node) const {
+  std::uint32_t* place = &tree;
+  while (*place != node) {
+    BERTH_CHECK(*place != 0);
+    place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
+  }
+  *place = merge(nodes_[node].smaller, nodes_[node].larger);
+}
+
+HoleIndex::Halves HoleIndex::split(Tree tree, std::uint32_t pivot) const {
+  if (tree == 0) return {0, 0};
+  if (before(tree, pivot)) {
+    const Halves rest = split(nodes_[tree].larger, pivot);
+    nodes_[tree].larger = rest.low;
+    return {tree, rest.high};
+  }
+  const Halves rest = split(nodes_[tree].smaller, pivot);
+  nodes_[tree].smaller = rest.high;
+  return {rest.low, tree};
+}
+
+HoleIndex::Tree HoleIndex::merge(Tree low, Tree high) const {
+  if (low == 0) return high;
+  if (high == 0) return low;
+  if (priority(low) > priority(high)) {
+    nodes_[low].larger = merge(nodes_[low].larger, high);
+    return low;
+  }
+  nodes_[high].smaller = merge(low, nodes_[high].smaller);
+  return high;
+}
+
+Extent HoleIndex::extent(Kind kind, std::uint32_t node) const {
+  if (node == 0) return {};
+  const Node& hole = nodes_[node];
+  const std::uintptr_t address = address_of(granule_of(node));
+  switch (kind) {
+    case Kind::tail:
+      return {hole.block, address + granule_bytes() - hole.size, hole.size};
+    case Kind::range:
+      return {hole.block, address, std::size_t{hole.size} << shift_};
+    case Kind::head:
+      return {hole.block, address, hole.size};
+  }
+  BERTH_CHECK(false);
+}
+
+Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
+                           std::uintptr_t from) const {
+  apply_changes();
+  const std::size_t size = kind == Kind::range ? align_up(bytes, granule_bytes()) >> shift_ : bytes;
+  std::uint32_t best = 0;
+  for (std::uint32_t node = root(kind, holes); node != 0;) {
+    const bool fits =
+        nodes_[node].size != size ? nodes_[node].size > size : address_of(granule_of(node)) >= from;
+    if (fits) best = node;
+    node = fits ? nodes_[node].smaller : nodes_[node].larger;
+  }
+  return extent(kind, best);
+}
+
+Extent HoleIndex::largest(Kind kind, const Holes& holes) const {
+  apply_changes();
+  std::uint32_t node = root(kind, holes);
+  while (node != 0 && nodes_[node].larger != 0) node = nodes_[node].larger;
+  return extent(kind, node);
+}
+
+Extent HoleIndex::range_with(GranuleNumber granule) const {
+  std::size_t word = granule / 64;
+  std::uint64_t bits = begins_range_[word] & (~std::uint64_t{0} >> (63 - granule % 64));
+  while (bits == 0 && word > 0) bits = begins_range_[--word];
+  if (bits == 0) return {};
+  const auto first = static_cast<GranuleNumber>(word * 64 + 63) -
+                     static_cast<GranuleNumber>(std::countl_zero(bits));
+  const std::uint32_t node = end_node(first);
+  return granule - first < nodes_[node].size ? extent(Kind::range, node) : Extent{};
+}
+
+bool HoleIndex::is_in(Tree tree, std::uint32_t node) const {
+  while (tree != 0 && tree != node) {
+    tree = before(node, tree) ? nodes_[tree].smaller : nodes_[tree].larger;
+  }
+  return tree == node;
+}
+
+bool HoleIndex::contains(const Holes& holes, const Block& block) const {
+  const HolesOfBlock own = holes_of(block);
+  const auto has = [&](const Tree& tree, std::uint32_t number, std::uint32_t size) {
+    if (size == 0) return true;
+    const Node& node = nodes_[number];
+    if (node.block != &block || node.tree != &tree || node.size != size) return false;
+    return node.next_queued != 0 || (node.is_in_place() && is_in(tree, number));
+  };
+  return has(holes.tails, end_node(own.first - 1), own.tail) &&
+         has(holes.ranges, end_node(own.first), own.range) &&
+         has(holes.heads, head_node(own.end), own.head);
+}
+
+}  // namespace berth
