@@ -211,15 +211,15 @@ BERTH_API berth_status berth_device_enable_peer_access(berth_runtime* runtime, b
                                                        berth_device owner);
 
 /// The use of a device's memory by all processes, as NVML reports it. UINT64_MAX: unknown.
-typedef struct berth_memory_use {
+typedef struct berth_device_memory_use {
   size_t struct_size;
   uint64_t bytes_total;
   uint64_t bytes_used;     ///< by all processes and the driver itself
   uint64_t process_count;  ///< processes with memory on the device, including this one
-} berth_memory_use;
+} berth_device_memory_use;
 
-#define BERTH_MEMORY_USE_INIT \
-  { sizeof(berth_memory_use), 0, 0, 0 }
+#define BERTH_DEVICE_MEMORY_USE_INIT \
+  { sizeof(berth_device_memory_use), 0, 0, 0 }
 
 /// The memory of one process on a device.
 typedef struct berth_process_memory {
@@ -230,7 +230,7 @@ typedef struct berth_process_memory {
 /// Writes up to `capacity` processes; `processes` may be null if `capacity` is 0. Creates no
 /// context. Not for the CPU.
 BERTH_API berth_status berth_device_get_memory_use(berth_runtime* runtime, berth_device device,
-                                                   berth_memory_use* use,
+                                                   berth_device_memory_use* use,
                                                    berth_process_memory* processes,
                                                    size_t capacity);
 

@@ -55,7 +55,7 @@ struct ProcessMemory {
 };
 
 /// The use of a device's memory by all processes, as NVML reports it.
-struct MemoryUse {
+struct DeviceMemoryUse {
   std::optional<std::uint64_t> bytes_total;
   std::optional<std::uint64_t> bytes_used;  ///< by all processes and the driver itself
   /// Each process once; nullopt if NVML does not list them.

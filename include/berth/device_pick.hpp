@@ -28,8 +28,8 @@ enum class DevicePreference : std::uint8_t {
 
 /// Picks a visible device: a whole device, or a MIG instance.
 ///
-/// Memory held by others is the used memory that NVML reports (MemoryUse::bytes_used), less the
-/// memory that NVML lists for this process. In a container, in which NVML does not know this
+/// Memory held by others is the used memory that NVML reports (DeviceMemoryUse::bytes_used), less
+/// the memory that NVML lists for this process. In a container, in which NVML does not know this
 /// process by its own id, it is all used memory.
 ///
 /// Some devices are never picked: lost devices, devices whose compute mode is `prohibited`, and

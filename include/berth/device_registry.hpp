@@ -175,7 +175,7 @@ class BERTH_API DeviceRegistry {
   /// The current report of NVML. Creates no context. All nullopt without NVML, or if the device is
   /// lost.
   /// Errors  InvalidArgument: no such device, or `cpu`. NotSupported: in a forked child.
-  [[nodiscard]] MemoryUse memory_use(Device device) const;
+  [[nodiscard]] DeviceMemoryUse memory_use(Device device) const;
 
   /// The percentage of the last period, at most a second, in which a kernel ran on the device, as
   /// NVML reports it. Creates no context. nullopt if NVML does not report it, as for MIG instances

@@ -46,7 +46,8 @@ struct MemoryPoolOptions {
   ///
   /// Requests below half of DeviceAllocatorOptions::segment_bytes share allocations of that size,
   /// and others get one of their own. Free memory in separate allocations is not joined, so such a
-  /// pool needs more memory than others, and it cannot sleep.
+  /// pool needs more memory than others, and it cannot sleep. With for_graphs, both apply: physical
+  /// memory stays until the pool is closed.
   bool contiguous = false;
 };
 

@@ -66,13 +66,13 @@ berth_status berth_device_get_peer_facts(berth_runtime* runtime, berth_device fr
 }
 
 berth_status berth_device_get_memory_use(berth_runtime* runtime, berth_device device,
-                                         berth_memory_use* use, berth_process_memory* processes,
-                                         size_t capacity) {
+                                         berth_device_memory_use* use,
+                                         berth_process_memory* processes, size_t capacity) {
   return guarded([&] {
     const DeviceRegistry& devices = to_runtime(runtime).devices();
     auto& out = require_struct(use, "use");
     if (capacity > 0) require(processes, "processes");
-    const MemoryUse known = devices.memory_use(to_device(device));
+    const DeviceMemoryUse known = devices.memory_use(to_device(device));
     std::uint64_t count = UINT64_MAX;
     if (known.processes) {
       count = known.processes->size();

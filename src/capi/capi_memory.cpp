@@ -103,20 +103,12 @@ berth_status berth_allocator_deallocate(berth_allocator* allocator, void* data) 
 
 berth_status berth_allocator_record_stream(berth_allocator* allocator, void* data,
                                            berth_stream stream) {
-  return guarded([&] {
-    Allocator& any = to_allocator(allocator);
-    if (data == nullptr) refuse_null("data");
-    any.record_stream(data, to_stream(stream));
-  });
+  return guarded([&] { to_allocator(allocator).record_stream(data, to_stream(stream)); });
 }
 
 berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,
                                         berth_stream stream) {
-  return guarded([&] {
-    Allocator& any = to_allocator(allocator);
-    if (data == nullptr) refuse_null("data");
-    any.record_use(data, to_stream(stream));
-  });
+  return guarded([&] { to_allocator(allocator).record_use(data, to_stream(stream)); });
 }
 
 berth_status berth_allocator_trim(berth_allocator* allocator, std::size_t bytes_to_keep,

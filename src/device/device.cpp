@@ -56,8 +56,9 @@ Result<Device> Device::try_parse(std::string_view text) {
   int ordinal = 0;
   // The first character is checked, because from_chars accepts a minus sign and an ordinal has
   // none.
-  if (digits.empty() || digits[0] < '0' || digits[0] > '9') {
-    return no_device_text(text, "no ordinal after the colon");
+  if (digits.empty()) return no_device_text(text, "no ordinal after the colon");
+  if (digits[0] < '0' || digits[0] > '9') {
+    return no_device_text(text, "the ordinal is no number from 0 on");
   }
   const auto [stop, failure] = std::from_chars(digits.data(), end, ordinal);
   if (stop != end) return no_device_text(text, "characters after the ordinal");

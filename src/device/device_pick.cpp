@@ -32,7 +32,7 @@ bool is_other(const ProcessMemory& process) {
   return process.pid != static_cast<unsigned>(getpid());
 }
 
-std::uint64_t bytes_of_others(const MemoryUse& use) {
+std::uint64_t bytes_of_others(const DeviceMemoryUse& use) {
   const std::uint64_t used = use.bytes_used.value_or(0);
   std::uint64_t own = 0;
   for (const ProcessMemory& process : use.processes.value_or(std::vector<ProcessMemory>())) {
@@ -51,7 +51,7 @@ std::string find_fault(const DeviceRegistry& devices, Device device) {
 }
 
 /// The reason why another process has exclusive use of the device; empty if none has.
-std::string find_owner(const DeviceRegistry& devices, Device device, const MemoryUse& use) {
+std::string find_owner(const DeviceRegistry& devices, Device device, const DeviceMemoryUse& use) {
   if (devices.facts(device).compute_mode != ComputeMode::exclusive_process) return {};
   if (!use.processes || std::ranges::none_of(*use.processes, is_other)) return {};
   return "its compute mode is exclusive_process, and another process uses it";
@@ -64,7 +64,7 @@ std::vector<Candidate> find_candidates(const DeviceRegistry& devices,
   const bool is_alone = devices.count() == 1;
   for (int ordinal = 0; ordinal < devices.count(); ++ordinal) {
     const Device device = Device::cuda(ordinal);
-    const MemoryUse use = devices.memory_use(device);
+    const DeviceMemoryUse use = devices.memory_use(device);
     std::string fault = find_fault(devices, device);
     if (fault.empty()) fault = find_owner(devices, device, use);
     if (fault.empty() && !is_alone && !(use.bytes_total && use.bytes_used))

@@ -269,10 +269,10 @@ const PeerFacts& DeviceRegistry::peer(Device from, Device to) const {
                              state_->fact_subject(context(to)));
 }
 
-MemoryUse DeviceRegistry::memory_use(Device device) const {
+DeviceMemoryUse DeviceRegistry::memory_use(Device device) const {
   const std::string& uuid = info(device).uuid;
   state_->driver.require_here();
-  MemoryUse use;
+  DeviceMemoryUse use;
   if (const auto memory = state_->nvml.memory(uuid)) {
     use.bytes_total = memory->total;
     use.bytes_used = memory->used;

@@ -59,7 +59,7 @@ std::optional<std::string> compute_capability(const DeviceFacts& facts) {
   return fmt::format("{}.{}", *facts.compute_capability_major, *facts.compute_capability_minor);
 }
 
-Json memory_use_json(const MemoryUse& use) {
+Json memory_use_json(const DeviceMemoryUse& use) {
   Json json;
   json["bytes_total"] = or_null(use.bytes_total);
   json["bytes_used"] = or_null(use.bytes_used);
@@ -87,7 +87,7 @@ std::string facts_text(const DeviceRegistry& devices, const DeviceInfo& visible)
 
 std::string use_text(const DeviceRegistry& devices, const DeviceInfo& visible) {
   const Device device = Device::cuda(visible.logical.value());
-  const MemoryUse use = devices.memory_use(device);
+  const DeviceMemoryUse use = devices.memory_use(device);
   std::vector<std::string> parts;
   if (const auto mode = devices.facts(device).compute_mode)
     parts.push_back(fmt::format("compute mode {}", name_of(*mode)));

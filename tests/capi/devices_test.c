@@ -206,7 +206,7 @@ static void facts_are_those_of_the_device(berth_runtime* runtime, int count) {
 static void memory_use_counts_this_process(berth_runtime* runtime) {
   const berth_device device = berth_device_cuda(0);
   CHECK_OK(berth_device_set_current(runtime, device));
-  berth_memory_use use = BERTH_MEMORY_USE_INIT;
+  berth_device_memory_use use = BERTH_DEVICE_MEMORY_USE_INIT;
   CHECK_OK(berth_device_get_memory_use(runtime, device, &use, NULL, 0));
   CHECK(use.bytes_total == UINT64_MAX || use.bytes_used <= use.bytes_total);
   CHECK(use.process_count > 0);

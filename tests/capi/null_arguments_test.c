@@ -275,10 +275,10 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("data", berth_allocator_allocate_host(machine->host, 1, NULL));
   CHECK_REFUSED("allocator", berth_allocator_deallocate(NULL, NULL));
   CHECK_REFUSED("allocator", berth_allocator_record_stream(NULL, &data, machine->stream));
-  CHECK_REFUSED("data", berth_allocator_record_stream(memory, NULL, machine->stream));
+  CHECK_OK(berth_allocator_record_stream(memory, NULL, machine->stream));
   CHECK_REFUSED("stream", berth_allocator_record_stream(memory, &data, kNoStream));
   CHECK_REFUSED("allocator", berth_allocator_record_use(NULL, &data, machine->stream));
-  CHECK_REFUSED("data", berth_allocator_record_use(memory, NULL, machine->stream));
+  CHECK_OK(berth_allocator_record_use(memory, NULL, machine->stream));
   CHECK_REFUSED("stream", berth_allocator_record_use(memory, &data, kNoStream));
   CHECK_REFUSED("allocator", berth_allocator_keep_for_graph(NULL, &data, machine->stream));
   CHECK_REFUSED("data", berth_allocator_keep_for_graph(machine->pinned, NULL, machine->stream));

@@ -45,7 +45,7 @@ static void device_functions(berth_runtime* runtime) {
   const berth_device cuda = berth_device_cuda(0);
   berth_device_facts facts = BERTH_DEVICE_FACTS_INIT;
   berth_peer_facts peer = BERTH_PEER_FACTS_INIT;
-  berth_memory_use use = BERTH_MEMORY_USE_INIT;
+  berth_device_memory_use use = BERTH_DEVICE_MEMORY_USE_INIT;
   CHECK_REFUSED("runtime", berth_device_get_facts(NULL, cuda, &facts));
   CHECK_REFUSED("facts", berth_device_get_facts(runtime, cuda, NULL));
   CHECK_REFUSED("runtime", berth_device_get_peer_facts(NULL, cuda, cuda, &peer));

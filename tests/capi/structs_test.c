@@ -62,9 +62,9 @@ AT(berth_peer_facts, native_atomics, 12);
 AT(berth_peer_facts, performance_rank, 16);
 AT(berth_peer_facts, link, 20);
 
-AT(berth_memory_use, bytes_total, 8);
-AT(berth_memory_use, bytes_used, 16);
-AT(berth_memory_use, process_count, 24);
+AT(berth_device_memory_use, bytes_total, 8);
+AT(berth_device_memory_use, bytes_used, 16);
+AT(berth_device_memory_use, process_count, 24);
 
 AT(berth_memory_info, bytes_free, 8);
 AT(berth_memory_info, bytes_total, 16);

@@ -152,7 +152,7 @@ TEST_CASE_FIXTURE(Fixture, "memory use names the processes, and their bytes") {
   registry.set_current(Device::cuda(0));
   CUdeviceptr memory = 0;
   REQUIRE(sim::berth_sim_cuMemAlloc(&memory, 1_GiB) == CUDA_SUCCESS);
-  const MemoryUse use = registry.memory_use(Device::cuda(0));
+  const DeviceMemoryUse use = registry.memory_use(Device::cuda(0));
   CHECK(use.bytes_total == 8_GiB);
   CHECK(use.bytes_used == 1_GiB);
   REQUIRE(use.processes.has_value());
@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(Fixture,
     CAPTURE(name);
     const std::string refused = name;
     nvml_tap.refuse(refused, nvml::kGpuIsLost);
-    const MemoryUse use = registry.memory_use(Device::cuda(0));
+    const DeviceMemoryUse use = registry.memory_use(Device::cuda(0));
     CHECK(use.bytes_used.has_value() == (refused == "nvmlDeviceGetComputeRunningProcesses_v3"));
     CHECK(use.processes.has_value() == (refused == "nvmlDeviceGetMemoryInfo"));
     nvml_tap.allow_all();
@@ -187,7 +187,7 @@ TEST_CASE("without NVML memory use and links are unknown, and the rest is not") 
   const Driver driver(tap.source(), {});
   const Nvml none(DriverSource{});
   const DeviceRegistry registry(driver, none, "/nonexistent/gpus");
-  const MemoryUse use = registry.memory_use(Device::cuda(0));
+  const DeviceMemoryUse use = registry.memory_use(Device::cuda(0));
   CHECK_FALSE(use.bytes_total.has_value());
   CHECK_FALSE(use.processes.has_value());
   CHECK(registry.peer(Device::cuda(0), Device::cuda(1)).access == true);
