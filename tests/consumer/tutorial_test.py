@@ -12,11 +12,16 @@ of the pages must be those that the commands write.
 
 --update writes the files of docs/examples/tensor and what the commands print into the pages, and
 the images beside them.
+
+The programs then run as on a machine with a GPU, which `berth sim` shows them: if NVRTC is here, it
+compiles their kernels, and the simulated driver loads and skips them.
 Exit status 77 if pkg-config or CMake is missing.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
+import ctypes
 import os
 import pathlib
 import re
@@ -44,6 +49,10 @@ IMAGE = re.compile(r"!\[[^\]]*\]\((?P<name>[\w.]+)\)")
 # What differs from run to run, or with each change of berth's own driver calls.
 VARIABLES = ((re.compile(r"0x[0-9a-f]+"), "0x..."), (re.compile(r"\(call \d+\)"), "(call ...)"))
 COMMAND_SECONDS_MAX = 300
+NVRTC = ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12")
+# Chapters whose programs have kernels, and call no library that needs NVIDIA's runtime.
+WITH_KERNELS = ("03_arithmetic", "04_modules", "05_training", "07_parallel", "09_memory",
+                "10_graphs")  # fmt: skip
 
 
 def commands_of(text):
@@ -96,6 +105,24 @@ def image_problems(page, folder, update):
             yield f"{page.name}: the commands do not write {image['name']}"
         elif written.read_bytes() != shown.read_bytes():
             yield f"{page.name}: the commands write another {image['name']}; run with --update"
+
+
+def has_nvrtc():
+    for name in NVRTC:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name) is not None
+    return False
+
+
+def problems_as_on_a_gpu(folder, environment):
+    """What the programs of the pages cannot do with the driver of a machine that has GPUs."""
+    berth = pathlib.Path(environment["CMAKE_PREFIX_PATH"], "bin", "berth")
+    for chapter in WITH_KERNELS:
+        command = f"{berth} sim --devices 3 --kernels skip -- ./{chapter}; echo status $?"
+        printed = run_command(command, folder, environment)
+        expected = ("status 0\n", "no findings", "launches of kernels were skipped")
+        if not all(text in printed for text in expected) or "failed with code" in printed:
+            yield f"as on a machine with a GPU: {chapter}\n{printed}"
 
 
 def files_of(folder):
@@ -218,6 +245,10 @@ def main():
             if options.update:
                 page.write_text(text, encoding="utf-8")
             problems += image_problems(page, folder / "tutorial", options.update)
+        if has_nvrtc():
+            problems += problems_as_on_a_gpu(folder / "tutorial", environment)
+        else:
+            print("no NVRTC on this machine: no program runs as on a machine with a GPU")
     print("\n".join(problems) or f"{len(pages)} pages, {len(files)} files")
     return 1 if problems else 0
 

@@ -7,6 +7,7 @@
 #include "berth/bytes.hpp"
 
 #include "memory/memory_fixture.hpp"
+#include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 
 namespace contiguous_pool_test {
@@ -133,6 +134,24 @@ TEST_CASE("unused allocations of a contiguous pool go back to the driver whole")
   CHECK(pool.trim() == 30_MiB);
   CHECK(test.simulator.device_bytes_used(0) == 20_MiB);
   CHECK(pool.properties(kept.data())->is_contiguous);
+}
+
+TEST_CASE("a contiguous pool for graphs serves captured streams, and keeps its memory") {
+  MemoryTest test;
+  const Stream stream = test.stream();
+  MemoryPool pool =
+      test.memory.create_pool({.name = "shared", .for_graphs = true, .contiguous = true});
+  begin_capture(stream);
+  Allocation block = pool.allocate(3_MiB, stream);
+  void* const data = block.data();
+  CHECK(pool.properties(data)->is_contiguous);
+  block.reset();
+  const CapturedGraph graph(stream);
+  const std::size_t reserved = pool.counters().bytes_reserved.current;
+  CHECK(pool.trim(0) == 0);
+  CHECK(pool.counters().bytes_reserved.current == reserved);
+  CHECK(pool.allocate(3_MiB, stream).data() == data);
+  pool.validate();
 }
 
 TEST_CASE("a contiguous pool keeps to its limit, and the error names it") {
