@@ -110,8 +110,8 @@ BERTH_API berth_status berth_allocator_allocate_host(berth_allocator* allocator,
 ///           block, or was freed before. Nothing is changed.
 BERTH_API berth_status berth_allocator_deallocate(berth_allocator* allocator, void* data);
 /// Declares that work submitted to `stream` uses the block at `data`: after the free, the block is
-/// not reused before that work is done. null: no effect. For a stream of berth_stream_from_native(), call
-/// berth_allocator_retire_stream() before it is destroyed.
+/// not reused before that work is done. null: no effect. For a stream of
+/// berth_stream_from_native(), call berth_allocator_retire_stream() before it is destroyed.
 /// Errors  BERTH_INVALID_ARGUMENT: not a live block, or a stream of another device.
 ///         BERTH_DRIVER_ERROR: no event was recorded for blocks freed before; this block is
 ///         recorded.
@@ -119,8 +119,9 @@ BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator,
                                                      berth_stream stream);
 /// Declares that the work which `stream` holds now uses the block at `data`, and later work does
 /// not: after the free, the block is not reused before that work is done, and work submitted later
-/// does not delay its reuse. null: no effect. While `stream` is captured, this is berth_allocator_keep_for_graph()
-/// for pinned memory, and berth_allocator_record_stream() for other memory.
+/// does not delay its reuse. null: no effect. While `stream` is captured, this is
+/// berth_allocator_keep_for_graph() for pinned memory, and berth_allocator_record_stream() for
+/// other memory.
 /// Errors  BERTH_INVALID_ARGUMENT: not a live block, a stream of another device, or the per-thread
 ///         default stream. BERTH_DRIVER_ERROR: no event was recorded. Nothing is changed.
 BERTH_API berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,

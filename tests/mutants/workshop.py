@@ -10,8 +10,14 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-# Quick to build, and quick enough to run. A mutant may leave a variable unused.
-MESON_OPTIONS = ("-Dunity=off", "-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwerror=false")
+# Quick to build after a change, and quick enough to run. A mutant may leave a variable unused.
+MESON_OPTIONS = (
+    "-Dunity=off",
+    "-Dbuildtype=plain",
+    "-Doptimization=1",
+    "-Ddebug=false",
+    "-Dwerror=false",
+)
 # Suites of which each file is a program.
 PROGRAM_A_FILE = ("adapters", "replay")
 # Suites whose program is in their folder.
