@@ -268,6 +268,40 @@ TEST_CASE_FIXTURE(EagerStaged, "a failed copy holds nothing up while its thread 
   CHECK(was_idle);
 }
 
+TEST_CASE_FIXTURE(EagerStaged, "the end of a partly submitted copy is known without a driver call") {
+  // Gates of later copies of the stream depend on it, and a driver call may wait for these gates.
+  const Stream stream = this->stream();
+  Bytes source(4 * kSlot);
+  const auto queries = [&] {
+    const auto calls = driver.calls();
+    return calls[std::size_t(DriverCall::event_query)] +
+           calls[std::size_t(DriverCall::event_synchronize)] +
+           calls[std::size_t(DriverCall::stream_synchronize)];
+  };
+  for (const DriverCall call : {DriverCall::memcpy_async, DriverCall::event_record}) {
+    const std::uint64_t before = queries();
+    tap.refuse(call, CUDA_ERROR_UNKNOWN);
+    CHECK_THROWS_AS(
+        start(Direction::to_device, source.data(), allocate(4 * kSlot), 4 * kSlot, stream),
+        DriverError);
+    CHECK(queries() == before);
+  }
+}
+
+TEST_CASE_FIXTURE(EagerStaged, "a copy whose end cannot be reported is waited for") {
+  const Stream stream = this->stream();
+  Bytes source(4 * kSlot);
+  for (const DriverCall call : {DriverCall::stream_write_value32, DriverCall::event_record}) {
+    tap.refuse_all(call, CUDA_ERROR_UNKNOWN);
+    CHECK_THROWS_AS(
+        start(Direction::to_device, source.data(), allocate(4 * kSlot), 4 * kSlot, stream),
+        DriverError);
+    CHECK(work.copies_under_way() == 0);
+    tap.allow(call);
+  }
+  CHECK(driver.calls()[std::size_t(DriverCall::stream_synchronize)] == 2);
+}
+
 TEST_CASE_FIXTURE(ManualStaged, "a failed device fails its copies with the driver's error") {
   const Stream first = stream();
   const Stream second = stream();

@@ -22,10 +22,14 @@ namespace berth {
 /// Threads  read() on any thread, submit() on one.
 class ProgressWord {
  public:
+  /// Instead of a number of steps: the device executes none of the remaining steps.
+  static constexpr std::size_t kEnd = UINT32_MAX;
+
   /// `word` is 0, and stays valid until the stream has passed all that was submitted.
   explicit ProgressWord(std::uint32_t* word) : word_(word) {}
 
-  /// When `stream` passes this point, `steps` have passed; more than before. Within a ContextScope.
+  /// When `stream` passes this point, `steps` have passed, more than before, or the end is reached.
+  /// Within a ContextScope.
   /// Errors  DriverError.
   void submit(std::size_t steps, StreamRef stream) const {
     stream.context().driver().stream_write_value32(
@@ -33,7 +37,7 @@ class ProgressWord {
         unsigned{CU_STREAM_WRITE_VALUE_DEFAULT});
   }
 
-  /// The number of steps that have passed, at least `known`. Their effects are visible.
+  /// The number of steps that have passed, at least `known`; or kEnd. Their effects are visible.
   [[nodiscard]] std::size_t read(const Driver& driver, std::size_t known) const {
     const std::size_t steps = std::atomic_ref(*word_).load(std::memory_order_acquire);
     // The simulator's race detector sees only driver calls, so the read is reported to it.

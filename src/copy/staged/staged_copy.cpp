@@ -118,6 +118,10 @@ void StagedCopy::mark(std::size_t steps, EventPool& events) {
 }
 
 void StagedCopy::close(EventPool& events) {
+  {
+    const ContextScope scope(stream_.context());
+    progress_.submit(kEnd, stream_);
+  }
   mark(kEnd, events);
 }
 
@@ -235,8 +239,15 @@ bool StagedCopy::poll_progress() {
   const ActingFor acting(driver, this);
   const std::size_t steps = progress_.read(driver, passed_);
   if (steps <= passed_) return false;  // already known from a mark
-  pass_until(steps);
+  reach(steps);
   return true;
+}
+
+void StagedCopy::reach(std::size_t steps) {
+  if (steps == kEnd)
+    end_device();
+  else
+    pass_until(steps);
 }
 
 void StagedCopy::pass_until(std::size_t steps) {
@@ -269,10 +280,7 @@ std::optional<StagedCopy::Mark> StagedCopy::next_sure_mark() const {
 }
 
 void StagedCopy::pass(const Mark& mark) {
-  if (mark.steps == kEnd)
-    end_device();
-  else if (!device_ended_ && mark.steps > passed_)
-    pass_until(mark.steps);
+  if (!device_ended_ && mark.steps > passed_) reach(mark.steps);
 }
 
 void StagedCopy::fail(std::exception_ptr failure) noexcept {

@@ -17,7 +17,8 @@
 // call may block behind a thread that waits, in the driver, for that gate. Some chunks, and the
 // end, are followed by an event: a mark. Threads that block for progress of the device wait for
 // marks, and only for marks that the device reaches without the host. A query of a mark also
-// detects a failed device, which a word cannot.
+// detects a failed device, which a word cannot. If a copy cannot be submitted completely, a word
+// and a mark follow the submitted part: the gates of later copies may depend on its end.
 //
 // A copy that shares its slots with earlier copies uses them when those are complete. A gate in
 // front of its device work opens then.
@@ -82,7 +83,7 @@ class StagedCopy {
     std::shared_ptr<const EventLease> event;
     std::size_t steps;
   };
-  static constexpr std::size_t kEnd = ~std::size_t{0};
+  static constexpr std::size_t kEnd = ProgressWord::kEnd;
 
   /// The most entries that one copy has in a stream's queue, unless a single chunk has more: the
   /// driver accepts about 1,024, and then blocks the caller. Enough for a gigabyte in slots of
@@ -97,8 +98,8 @@ class StagedCopy {
   /// Errors  DriverError, OutOfMemory: call close().
   void submit_until(std::size_t chunks, EventPool& events);
   [[nodiscard]] bool is_all_submitted() const { return is_all_submitted_; }
-  /// submit_until() has failed: marks the end of the submitted part.
-  /// Errors  Likewise: there is no mark of that end.
+  /// submit_until() has failed: submits a word and a mark behind the submitted part.
+  /// Errors  Likewise: the end of that part may not be reported.
   void close(EventPool& events);
   /// Chunks that may have been submitted by now, with at most kEntriesMax entries in the queue.
   [[nodiscard]] std::size_t chunks_with_room() const {
@@ -206,6 +207,8 @@ class StagedCopy {
   void submit_step(std::size_t steps, EventPool& events);
   void mark(std::size_t steps, EventPool& events);
   void pass_until(std::size_t steps);
+  /// The device has passed `steps`, more than known, or kEnd.
+  void reach(std::size_t steps);
   void note(unsigned fact) noexcept;
   void report_failure() const noexcept;
   void open_gates(std::size_t chunks_done);
