@@ -313,7 +313,8 @@ TEST_CASE_FIXTURE(ManualStaged, "a failed device fails its copies with the drive
     copies.push_back(
         start(Direction::to_device, source.data() + offset, device + offset, kSlot, *stream));
   }
-  tap.refuse_all(DriverCall::event_query, CUDA_ERROR_ILLEGAL_ADDRESS);
+  for (const DriverCall call : {DriverCall::event_query, DriverCall::mem_get_info})
+    tap.refuse_all(call, CUDA_ERROR_ILLEGAL_ADDRESS);
   work.query_device(2);  // streams, however many copies they have
   for (const auto& copy : copies) {
     CHECK(copy->is_complete);
@@ -337,6 +338,26 @@ TEST_CASE_FIXTURE(ManualStaged,
   work.complete(copy);
   CHECK(copy->failure() == nullptr);
   CHECK((content(device, 8 * kSlot) == source));
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "a device that goes on although no query succeeds ends no copy") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(20 * kSlot);
+  Bytes source = pattern(20 * kSlot, 7);
+  const auto copy = start(Direction::to_device, source.data(), device, 20 * kSlot, stream);
+  for (const DriverCall call : {DriverCall::event_query, DriverCall::event_synchronize})
+    tap.refuse_all(call, CUDA_ERROR_UNKNOWN);
+  work.query_device(1);
+  CHECK_FALSE(copy->has_failed());
+  CHECK(memory.bytes_in_use() > 0);  // the device reads it
+  const std::function<void()> run = [&] {
+    run_stream(stream);
+    tap.before(DriverCall::event_synchronize, run);
+  };
+  run();
+  work.complete(copy);
+  CHECK(copy->failure() == nullptr);
+  CHECK((content(device, 20 * kSlot) == source));
 }
 
 TEST_CASE_FIXTURE(ManualStaged, "a query of a copy delays neither it nor later copies") {

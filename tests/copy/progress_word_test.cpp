@@ -185,12 +185,14 @@ TEST_CASE("a failed device is detected without a wait and without a progress wor
   std::vector<Transfer> transfers;
   for (int count = 0; count < 3; ++count)
     transfers.push_back(test.copier.start(device.data(), source.data(), source.size(), stream));
-  test.tap.refuse_all(DriverCall::event_query, CUDA_ERROR_LAUNCH_FAILED);
+  for (const DriverCall call : {DriverCall::event_query, DriverCall::mem_get_info})
+    test.tap.refuse_all(call, CUDA_ERROR_LAUNCH_FAILED);
   for (const Transfer& transfer : transfers) {
     CHECK(test.comes_true([&] { return transfer.is_done(); }));
     CHECK_THROWS_AS(transfer.wait(), DriverError);
   }
-  test.tap.allow(DriverCall::event_query);
+  for (const DriverCall call : {DriverCall::event_query, DriverCall::mem_get_info})
+    test.tap.allow(call);
   test.simulator.run_all();
 }
 

@@ -45,6 +45,9 @@ struct CopyLane {
   }
 };
 
+/// The answer to a query of a mark.
+enum class MarkState { passed, not_yet, failed };
+
 /// Threads  Safe from any thread.
 class HostWork {
  public:
@@ -135,9 +138,9 @@ class HostWork {
   bool poll_copy(const StagedCopy& copy) BERTH_EXCLUDES(mutex_);
 
   /// Queries a mark of the copy by `query`, and once more if that fails. If the second query fails
-  /// too, fails the copy and returns false. The copy may complete meanwhile.
+  /// too, and so do other calls for the device, fails the copy. The copy may complete meanwhile.
   template <class Query>
-  bool query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark, const Query& query)
+  MarkState query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark, const Query& query)
       BERTH_EXCLUDES(mutex_);
   /// The mark to query next; nullopt if there is none.
   struct MarkQuery {

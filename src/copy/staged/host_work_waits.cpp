@@ -3,7 +3,9 @@
 // the driver only for work that the device completes without the host.
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -18,8 +20,6 @@ namespace {
 
 /// The period at which a thread that waits for another thread checks its condition.
 constexpr std::chrono::microseconds kRecheckPeriod{500};
-
-enum class MarkState { passed, not_yet, failed };
 
 /// Sets `failure` if the answer is `failed`.
 template <class Query>
@@ -51,19 +51,36 @@ bool synchronize(const Driver&, EventRef event) {
   return true;
 }
 
+/// Whether the device continues, although queries of `event` fail. All calls for a failed device
+/// return its error; a query of memory does not wait.
+/// Source: CUDA Driver API, cuMemGetInfo: "this function may also return error codes from previous,
+/// asynchronous launches".
+bool device_continues(EventRef event) noexcept {
+  const Driver& driver = event.context().driver();
+  const ContextScope scope(event.context(), std::nothrow);
+  const RelaxedCapture relaxed(driver);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  return driver.try_mem_get_info(&free, &total) == CUDA_SUCCESS;
+}
+
 }  // namespace
 
 template <class Query>
-bool HostWork::query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark, const Query& query) {
+MarkState HostWork::query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark,
+                               const Query& query) {
   std::exception_ptr failure;
   MarkState state = try_query(*copy, mark.event->ref(), query, failure);
   // Only the query may have failed, while the device continues.
   if (state == MarkState::failed)
     state = try_query(*copy, mark.event->ref(), query_relaxed, failure);
-  if (state == MarkState::not_yet) return true;
+  // The slots of a copy must not be reused while the device uses them. The words report its end.
+  if (state == MarkState::failed && device_continues(mark.event->ref())) state = MarkState::not_yet;
+  if (state == MarkState::not_yet) return state;
   {
     const MutexLock lock(mutex_);
-    if (copy->lane == nullptr) return true;  // the words have reported the completion meanwhile
+    // The words may have reported the completion meanwhile.
+    if (copy->lane == nullptr) return MarkState::passed;
     if (state == MarkState::failed) {
       copy->fail(failure);
       copy->open_gates_if_failed();
@@ -75,7 +92,7 @@ bool HostWork::query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark, con
     changed_.notify_all();
   }
   end_if_complete(copy);
-  return state != MarkState::failed;
+  return state;
 }
 
 std::optional<HostWork::MarkQuery> HostWork::query_for(const CopyPtr& copy) {
@@ -99,7 +116,7 @@ void HostWork::query_device(std::size_t streams) {
   for (; streams > 0; --streams) {
     std::optional<MarkQuery> next = next_query();
     while (next) {
-      if (query_mark(next->copy, next->mark, query_event)) break;
+      if (query_mark(next->copy, next->mark, query_event) != MarkState::failed) break;
       const LanePtr lane = std::move(next->lane);
       const MutexLock lock(mutex_);
       next = lane->copies.empty() ? std::nullopt : query_for(lane->copies.front());
@@ -117,7 +134,9 @@ bool HostWork::wait_for_progress(const CopyPtr& copy) {
       return false;
     }
   }
-  query_mark(copy, *mark, synchronize);
+  if (query_mark(copy, *mark, synchronize) != MarkState::not_yet) return true;
+  const MutexLock lock(mutex_);  // only the wait has failed
+  if (!copy->is_complete) changed_.wait_for(mutex_, kRecheckPeriod);
   return true;
 }
 
