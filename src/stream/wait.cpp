@@ -21,12 +21,6 @@ void wait_for(StreamRef stream) {
   relaxed(stream.context().driver(),
           [&](const Driver& driver) { return driver.stream_synchronize(stream.native()); });
 }
-void wait_for_or_report(StreamRef stream) noexcept {
-  make_host_progress(stream);
-  relaxed(stream.context().driver(), [&](const Driver& driver) {
-    return driver.stream_synchronize_or_report(stream.native());
-  });
-}
 
 void wait_for(EventRef event) {
   make_host_progress(event.context());

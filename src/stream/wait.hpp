@@ -21,7 +21,6 @@ namespace berth {
 /// Waits for all work of the stream.
 /// Errors  DriverError.
 void wait_for(StreamRef stream);
-void wait_for_or_report(StreamRef stream) noexcept;
 
 /// Waits for the work before the event. Errors as above.
 void wait_for(EventRef event);

@@ -204,7 +204,8 @@ TEST_CASE("copy_async returns when a pageable target has the bytes, as cuMemcpyA
 TEST_CASE("copy_async throws for a failed pageable target, and does not access it any more" *
           needs_gates()) {
   sim::Config config = with_progress(sim::Progress::manual);
-  config.faults = sim::FaultPlan::parse("cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown");
+  config.faults = sim::FaultPlan::parse(
+      "cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown;cuMemGetInfo@1+=unknown");
   CopyTest test(config, small_ring());
   test.errors_expected = true;
   const Stream stream = test.stream();
