@@ -146,24 +146,29 @@ TEST_CASE(
 
 TEST_CASE(
     "a batch reads pinned memory after what the stream wrote there, however small its ranges") {
-  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
-    CAPTURE(seed);
-    sim::Config machine = batch_machine(sim::Progress::random);
-    machine.seed = seed;
-    CopyTest test(machine, small_pieces());
-    const Stream stream = test.stream();
-    BatchTest out(test);
-    BatchTest in(test);
-    auto& from = out.make(Kind::device, 100'000);
-    auto& between = out.make(Kind::pinned, 100'000);
-    out.add_many(between, 1000, from, 900, 900, 100);
-    const Transfer written = out.start(stream);
-    auto& to = in.make(Kind::device, 100'000);
-    in.add_many(to, 900, between, 1000, 900, 100);
-    in.start(stream).wait();
-    written.wait();
-    out.check_arrived();
-    in.check_arrived();
+  // Ranges that adjoin on one side: on that of the source, ranges of a device would be packed.
+  for (const std::size_t target_stride : {900, 1000}) {
+    const std::size_t source_stride = 1900 - target_stride;
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+      CAPTURE(target_stride);
+      CAPTURE(seed);
+      sim::Config machine = batch_machine(seed == 1 ? sim::Progress::manual : sim::Progress::random);
+      machine.seed = seed;
+      CopyTest test(machine, small_pieces());
+      const Stream stream = test.stream();
+      BatchTest out(test);
+      BatchTest in(test);
+      auto& from = out.make(Kind::device, 100'000);
+      auto& between = out.make(Kind::pinned, 100'000);
+      out.add_many(between, source_stride, from, target_stride, 900, 100);
+      const Transfer written = out.start(stream);
+      auto& to = in.make(Kind::device, 100'000);
+      in.add_many(to, target_stride, between, source_stride, 900, 100);
+      in.start(stream).wait();
+      written.wait();
+      out.check_arrived();
+      in.check_arrived();
+    }
   }
 }
 
