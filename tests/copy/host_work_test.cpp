@@ -2,7 +2,9 @@
 // The host work of staged copies: the order of pieces, and the completion of a copy.
 #include "copy/staged/host_work.hpp"
 
+#include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -25,6 +27,8 @@ using namespace berth::test;
 namespace {
 
 constexpr std::size_t kSlot = 64_KiB;
+/// Longer than any step of a test takes.
+constexpr std::chrono::seconds kHangs{20};
 
 struct EagerStaged : StagedTest {
   EagerStaged() : StagedTest(staged_config(sim::Progress::eager)) {}
@@ -266,6 +270,45 @@ TEST_CASE_FIXTURE(EagerStaged, "a failed copy holds nothing up while its thread 
       start(Direction::to_device, source.data(), allocate(4 * kSlot), 4 * kSlot, stream),
       DriverError);
   CHECK(was_idle);
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "who waits for a source to be read is woken by the last piece") {
+  const Stream stream = this->stream();
+  Bytes source(kSlot);
+  const auto copy =
+      start(Direction::to_device, source.data(), allocate(kSlot), kSlot, stream);
+  const auto task = work.take();
+  REQUIRE(task.has_value());
+  auto reader = std::async(std::launch::async, [&] { work.complete_host_side(copy); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // it waits for this thread now
+  task->move();
+  work.finish(*task);
+  CHECK(reader.wait_for(kHangs) == std::future_status::ready);
+  run_stream(stream);
+  work.poll_progress();  // wakes it in any case
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "a copy is offered to threads when it gets the slots of another") {
+  const Stream stream = this->stream();
+  Bytes source = pattern(2 * kSlot, 8);
+  std::byte* const device = allocate(2 * kSlot);
+  const auto first = start(Direction::to_device, source.data(), device, 2 * kSlot, stream);
+  const auto second = std::make_shared<StagedCopy>(
+      stream,
+      StagedRoute{.direction = Direction::to_device,
+                  .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(source.data())),
+                  .device = std::make_unique<LinearDevice>(device),
+                  .bytes = 2 * kSlot},
+      memory.share(first->staging().blocks, 2 * kSlot));
+  work.start(second, lane_of(stream), 0, events);
+  for (int round = 0; round < 10; ++round) {  // threads that wait for neither
+    while (move_next() != nullptr) continue;
+    run_stream(stream);
+    work.poll_progress();
+  }
+  CHECK(first->is_complete);
+  CHECK(second->is_complete);
+  CHECK((content(device, 2 * kSlot) == source));
 }
 
 TEST_CASE_FIXTURE(EagerStaged, "the end of a partly submitted copy is known without a driver call") {
