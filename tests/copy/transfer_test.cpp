@@ -23,6 +23,7 @@
 #include "support/captured_graph.hpp"
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
+#include "support/tapped_device.hpp"
 
 namespace transfer_test {
 
@@ -232,6 +233,30 @@ TEST_CASE("the callback of a transfer comes once, with the bytes there") {
     test.runtime->completions().finish();
     CHECK(calls == 1);
   }
+}
+
+TEST_CASE("a callback gets the failure of the transfer rather than that of the device") {
+  struct Failed final : TransferState {
+    using TransferState::TransferState;
+    bool is_done() override { return true; }
+    void wait() override {}
+    [[nodiscard]] std::exception_ptr failure() const override {
+      return std::make_exception_ptr(FileError("the file ends here"));
+    }
+    std::size_t bytes_done() override { return 0; }
+    void cancel() noexcept override {}
+  };
+  TappedDevice test;
+  CompletionQueue completions([&](DeviceContext&) -> EventPool& { return test.events; });
+  const Stream stream = test.stream();
+  for (const DriverCall call : {DriverCall::event_query, DriverCall::event_synchronize})
+    test.tap.refuse_all(call, CUDA_ERROR_LAUNCH_FAILED);
+  std::exception_ptr told;
+  end_transfer(completions, stream, std::make_shared<Failed>(std::size_t{1}),
+               {.on_done = [&](std::exception_ptr failure) { told = failure; }});
+  completions.finish();
+  REQUIRE(told != nullptr);
+  CHECK_THROWS_AS(std::rethrow_exception(told), FileError);
 }
 
 TEST_CASE("a callback at the end of a transfer finds it done, whichever thread completes it") {
