@@ -152,7 +152,8 @@ TEST_CASE(
     for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
       CAPTURE(target_stride);
       CAPTURE(seed);
-      sim::Config machine = batch_machine(seed == 1 ? sim::Progress::manual : sim::Progress::random);
+      sim::Config machine =
+          batch_machine(seed == 1 ? sim::Progress::manual : sim::Progress::random);
       machine.seed = seed;
       CopyTest test(machine, small_pieces());
       const Stream stream = test.stream();

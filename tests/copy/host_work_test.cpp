@@ -275,8 +275,7 @@ TEST_CASE_FIXTURE(EagerStaged, "a failed copy holds nothing up while its thread 
 TEST_CASE_FIXTURE(ManualStaged, "who waits for a source to be read is woken by the last piece") {
   const Stream stream = this->stream();
   Bytes source(kSlot);
-  const auto copy =
-      start(Direction::to_device, source.data(), allocate(kSlot), kSlot, stream);
+  const auto copy = start(Direction::to_device, source.data(), allocate(kSlot), kSlot, stream);
   const auto task = work.take();
   REQUIRE(task.has_value());
   auto reader = std::async(std::launch::async, [&] { work.complete_host_side(copy); });
@@ -311,7 +310,7 @@ TEST_CASE_FIXTURE(ManualStaged, "a copy is offered to threads when it gets the s
   CHECK((content(device, 2 * kSlot) == source));
 }
 
-TEST_CASE_FIXTURE(EagerStaged, "the end of a partly submitted copy is known without a driver call") {
+TEST_CASE_FIXTURE(EagerStaged, "the end of a partly submitted copy needs no driver call") {
   // Gates of later copies of the stream depend on it, and a driver call may wait for these gates.
   const Stream stream = this->stream();
   Bytes source(4 * kSlot);

@@ -37,8 +37,8 @@ TEST_CASE_FIXTURE(PendingWork, "a wait for a stream is repeated if a call of it 
   for (const DriverCall call : {DriverCall::stream_synchronize, DriverCall::stream_is_capturing,
                                 DriverCall::ctx_get_current}) {
     CAPTURE(int(call));
-    CHECK(ends_although_refused(
-        call, [](StreamRef stream, EventRef) { wait_after_failure(stream); }));
+    CHECK(ends_although_refused(call,
+                                [](StreamRef stream, EventRef) { wait_after_failure(stream); }));
   }
   CHECK(reports.all().empty());
 }
@@ -48,7 +48,7 @@ TEST_CASE_FIXTURE(PendingWork, "a wait for a mark is repeated if a call of it fa
                               [](StreamRef, EventRef mark) { wait_after_failure(mark); }));
 }
 
-TEST_CASE_FIXTURE(PendingWork, "a device that answers each wait with its failure is reported once") {
+TEST_CASE_FIXTURE(PendingWork, "a device that fails each wait is reported once") {
   const Stream stream = this->stream();
   tap.refuse_all(DriverCall::stream_synchronize, CUDA_ERROR_LAUNCH_FAILED);
   wait_after_failure(stream.ref());
