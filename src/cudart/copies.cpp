@@ -6,18 +6,6 @@
 namespace berth::cudart {
 namespace {
 
-CUmemorytype source_type(cudaMemcpyKind kind) {
-  if (kind == cudaMemcpyDefault) return CU_MEMORYTYPE_UNIFIED;
-  return kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice ? CU_MEMORYTYPE_HOST
-                                                                        : CU_MEMORYTYPE_DEVICE;
-}
-
-CUmemorytype destination_type(cudaMemcpyKind kind) {
-  if (kind == cudaMemcpyDefault) return CU_MEMORYTYPE_UNIFIED;
-  return kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost ? CU_MEMORYTYPE_HOST
-                                                                        : CU_MEMORYTYPE_DEVICE;
-}
-
 CUresult copy_now(const Driver& driver, void* destination, const void* source, std::size_t bytes,
                   cudaMemcpyKind kind) {
   switch (kind) {
@@ -51,6 +39,18 @@ CUresult copy_on(const Driver& driver, void* destination, const void* source, st
 }
 
 }  // namespace
+
+CUmemorytype source_type(cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyDefault) return CU_MEMORYTYPE_UNIFIED;
+  return kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice ? CU_MEMORYTYPE_HOST
+                                                                        : CU_MEMORYTYPE_DEVICE;
+}
+
+CUmemorytype destination_type(cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyDefault) return CU_MEMORYTYPE_UNIFIED;
+  return kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost ? CU_MEMORYTYPE_HOST
+                                                                        : CU_MEMORYTYPE_DEVICE;
+}
 
 bool is_kind(cudaMemcpyKind kind) {
   return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;

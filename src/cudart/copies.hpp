@@ -35,6 +35,10 @@ struct Rows {
 
 bool is_kind(cudaMemcpyKind kind);
 
+// What the driver calls the memory on either side.
+CUmemorytype source_type(cudaMemcpyKind kind);
+CUmemorytype destination_type(cudaMemcpyKind kind);
+
 CUresult copy(const Driver& driver, void* destination, const void* source, std::size_t bytes,
               cudaMemcpyKind kind, Order order);
 

@@ -143,10 +143,36 @@
   X(cuGraphRemoveDependencies,     12030) \
   X(cuGraphDestroyNode,            10000) \
   X(cuGraphAddMemcpyNode,          10000) \
+  X(cuGraphMemcpyNodeGetParams,    10000) \
+  X(cuGraphMemcpyNodeSetParams,    10000) \
+  X(cuGraphExecMemcpyNodeSetParams, 10020) \
   X(cuGraphAddMemsetNode,          10000) \
+  X(cuGraphMemsetNodeGetParams,    10000) \
+  X(cuGraphMemsetNodeSetParams,    10000) \
+  X(cuGraphExecMemsetNodeSetParams, 10020) \
   X(cuGraphAddHostNode,            10000) \
+  X(cuGraphHostNodeGetParams,      10000) \
+  X(cuGraphHostNodeSetParams,      10000) \
+  X(cuGraphExecHostNodeSetParams,  10020) \
   X(cuGraphAddEventRecordNode,     11010) \
+  X(cuGraphEventRecordNodeGetEvent, 11010) \
+  X(cuGraphEventRecordNodeSetEvent, 11010) \
+  X(cuGraphExecEventRecordNodeSetEvent, 11010) \
   X(cuGraphAddEventWaitNode,       11010) \
+  X(cuGraphEventWaitNodeGetEvent,  11010) \
+  X(cuGraphEventWaitNodeSetEvent,  11010) \
+  X(cuGraphExecEventWaitNodeSetEvent, 11010) \
+  X(cuGraphAddMemAllocNode,        11040) \
+  X(cuGraphMemAllocNodeGetParams,  11040) \
+  X(cuGraphAddMemFreeNode,         11040) \
+  X(cuGraphMemFreeNodeGetParams,   11040) \
+  X(cuGraphExecChildGraphNodeSetParams, 11010) \
+  X(cuGraphNodeSetEnabled,         11060) \
+  X(cuGraphNodeGetEnabled,         11060) \
+  X(cuGraphAddNode,                12030) \
+  X(cuGraphNodeSetParams,          12020) \
+  X(cuGraphExecNodeSetParams,      12020) \
+  X(cuGraphExecGetFlags,           12000) \
   X(cuGraphInstantiateWithFlags,   11040) \
   X(cuGraphInstantiateWithParams,  12000) \
   X(cuGraphUpload,                 11010) \

@@ -173,6 +173,35 @@
   X(cudaGraphAddHostNode,          same, plain) \
   X(cudaGraphAddEventRecordNode,   same, plain) \
   X(cudaGraphAddEventWaitNode,     same, plain) \
+  X(cudaGraphAddMemcpyNode, same, plain) \
+  X(cudaGraphMemcpyNodeGetParams, same, plain) \
+  X(cudaGraphMemcpyNodeSetParams, same, plain) \
+  X(cudaGraphMemcpyNodeSetParams1D, same, plain) \
+  X(cudaGraphExecMemcpyNodeSetParams, same, plain) \
+  X(cudaGraphExecMemcpyNodeSetParams1D, same, plain) \
+  X(cudaGraphMemsetNodeGetParams, same, plain) \
+  X(cudaGraphMemsetNodeSetParams, same, plain) \
+  X(cudaGraphExecMemsetNodeSetParams, same, plain) \
+  X(cudaGraphHostNodeGetParams, same, plain) \
+  X(cudaGraphHostNodeSetParams, same, plain) \
+  X(cudaGraphExecHostNodeSetParams, same, plain) \
+  X(cudaGraphEventRecordNodeGetEvent, same, plain) \
+  X(cudaGraphEventRecordNodeSetEvent, same, plain) \
+  X(cudaGraphExecEventRecordNodeSetEvent, same, plain) \
+  X(cudaGraphEventWaitNodeGetEvent, same, plain) \
+  X(cudaGraphEventWaitNodeSetEvent, same, plain) \
+  X(cudaGraphExecEventWaitNodeSetEvent, same, plain) \
+  X(cudaGraphAddMemAllocNode, same, plain) \
+  X(cudaGraphMemAllocNodeGetParams, same, plain) \
+  X(cudaGraphAddMemFreeNode, same, plain) \
+  X(cudaGraphMemFreeNodeGetParams, same, plain) \
+  X(cudaGraphExecChildGraphNodeSetParams, same, plain) \
+  X(cudaGraphNodeSetEnabled, same, plain) \
+  X(cudaGraphNodeGetEnabled, same, plain) \
+  X(cudaGraphNodeSetParams, same, plain) \
+  X(cudaGraphExecNodeSetParams, same, plain) \
+  X(cudaGraphExecGetFlags, same, plain) \
+  X(cudaGraphAddNode, v2, plain) \
   X(cudaGraphInstantiate,          same, plain) \
   X(cudaGraphInstantiateWithFlags, same, plain) \
   X(cudaGraphInstantiateWithParams, same, ptsz) \
@@ -229,6 +258,7 @@
   X(cudaGraphNodeGetDependentNodes, GraphNodeGetDependencies12, plain) \
   X(cudaGraphAddDependencies,      GraphAddDependencies12, plain) \
   X(cudaGraphRemoveDependencies,   GraphAddDependencies12, plain) \
+  X(cudaGraphAddNode,              GraphAddNode12, plain) \
   X(cudaThreadExit,                ThreadCall, plain) \
   X(cudaThreadSynchronize,         ThreadCall, plain) \
   X(cudaThreadGetLimit,            ThreadGetLimit, plain) \

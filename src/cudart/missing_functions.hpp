@@ -75,62 +75,32 @@
   X(cudaGraphAddExternalSemaphoresSignalNode, both) \
   X(cudaGraphAddExternalSemaphoresWaitNode, both) \
   X(cudaGraphAddKernelNode, both) \
-  X(cudaGraphAddMemAllocNode, both) \
-  X(cudaGraphAddMemFreeNode, both) \
-  X(cudaGraphAddMemcpyNode, both) \
   X(cudaGraphAddMemcpyNodeFromSymbol, both) \
   X(cudaGraphAddMemcpyNodeToSymbol, both) \
-  X(cudaGraphAddNode, both) \
-  X(cudaGraphAddNode_v2, only12) \
   X(cudaGraphConditionalHandleCreate, both) \
   X(cudaGraphConditionalHandleCreate_v2, only13) \
-  X(cudaGraphEventRecordNodeGetEvent, both) \
-  X(cudaGraphEventRecordNodeSetEvent, both) \
-  X(cudaGraphEventWaitNodeGetEvent, both) \
-  X(cudaGraphEventWaitNodeSetEvent, both) \
-  X(cudaGraphExecChildGraphNodeSetParams, both) \
-  X(cudaGraphExecEventRecordNodeSetEvent, both) \
-  X(cudaGraphExecEventWaitNodeSetEvent, both) \
   X(cudaGraphExecExternalSemaphoresSignalNodeSetParams, both) \
   X(cudaGraphExecExternalSemaphoresWaitNodeSetParams, both) \
-  X(cudaGraphExecGetFlags, both) \
   X(cudaGraphExecGetId, only13) \
-  X(cudaGraphExecHostNodeSetParams, both) \
   X(cudaGraphExecKernelNodeSetParams, both) \
-  X(cudaGraphExecMemcpyNodeSetParams, both) \
-  X(cudaGraphExecMemcpyNodeSetParams1D, both) \
   X(cudaGraphExecMemcpyNodeSetParamsFromSymbol, both) \
   X(cudaGraphExecMemcpyNodeSetParamsToSymbol, both) \
-  X(cudaGraphExecMemsetNodeSetParams, both) \
-  X(cudaGraphExecNodeSetParams, both) \
   X(cudaGraphExternalSemaphoresSignalNodeGetParams, both) \
   X(cudaGraphExternalSemaphoresSignalNodeSetParams, both) \
   X(cudaGraphExternalSemaphoresWaitNodeGetParams, both) \
   X(cudaGraphExternalSemaphoresWaitNodeSetParams, both) \
   X(cudaGraphGetId, only13) \
-  X(cudaGraphHostNodeGetParams, both) \
-  X(cudaGraphHostNodeSetParams, both) \
   X(cudaGraphKernelNodeCopyAttributes, both) \
   X(cudaGraphKernelNodeGetAttribute, both) \
   X(cudaGraphKernelNodeGetParams, both) \
   X(cudaGraphKernelNodeSetAttribute, both) \
   X(cudaGraphKernelNodeSetParams, both) \
-  X(cudaGraphMemAllocNodeGetParams, both) \
-  X(cudaGraphMemFreeNodeGetParams, both) \
-  X(cudaGraphMemcpyNodeGetParams, both) \
-  X(cudaGraphMemcpyNodeSetParams, both) \
-  X(cudaGraphMemcpyNodeSetParams1D, both) \
   X(cudaGraphMemcpyNodeSetParamsFromSymbol, both) \
   X(cudaGraphMemcpyNodeSetParamsToSymbol, both) \
-  X(cudaGraphMemsetNodeGetParams, both) \
-  X(cudaGraphMemsetNodeSetParams, both) \
   X(cudaGraphNodeGetContainingGraph, only13) \
-  X(cudaGraphNodeGetEnabled, both) \
   X(cudaGraphNodeGetLocalId, only13) \
   X(cudaGraphNodeGetParams, only13) \
   X(cudaGraphNodeGetToolsId, only13) \
-  X(cudaGraphNodeSetEnabled, both) \
-  X(cudaGraphNodeSetParams, both) \
   X(cudaGraphicsEGLRegisterImage, both) \
   X(cudaGraphicsGLRegisterBuffer, both) \
   X(cudaGraphicsGLRegisterImage, both) \

@@ -141,6 +141,9 @@ using GraphNodeGetDependencies12 = cudaError_t(cudaGraphNode_t node, cudaGraphNo
                                                std::size_t* count);
 using GraphAddDependencies12 = cudaError_t(cudaGraph_t graph, const cudaGraphNode_t* from,
                                            const cudaGraphNode_t* to, std::size_t count);
+using GraphAddNode12 = cudaError_t(cudaGraphNode_t* node, cudaGraph_t graph,
+                                   const cudaGraphNode_t* dependencies, std::size_t count,
+                                   cudaGraphNodeParams* parameters);
 using ThreadCall = cudaError_t();
 using ThreadGetLimit = cudaError_t(std::size_t* value, cudaLimit limit);
 using ThreadSetLimit = cudaError_t(cudaLimit limit, std::size_t value);

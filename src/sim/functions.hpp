@@ -166,6 +166,8 @@
   X(cuMemcpy2D,                    v2,    3020) \
   X(cuMemcpy2DUnaligned,           v2,    3020) \
   X(cuMemcpy2DAsync,               v2,    3020) \
+  X(cuMemcpy3D,                    v2,    3020) \
+  X(cuMemcpy3DAsync,               v2,    3020) \
   X(cuMemcpyBatchAsync,            v2,    13000) \
   X(cuMemAllocPitch,               v2,    3020) \
   X(cuIpcGetMemHandle,             plain, 4010) \
@@ -205,8 +207,34 @@
   X(cuGraphChildGraphNodeGetGraph, plain, 10000) \
   X(cuGraphGetNodes,               plain, 10000) \
   X(cuGraphAddHostNode,            plain, 10000) \
+  X(cuGraphHostNodeGetParams,      plain, 10000) \
+  X(cuGraphHostNodeSetParams,      plain, 10000) \
+  X(cuGraphExecHostNodeSetParams,  plain, 10020) \
   X(cuGraphAddEventRecordNode,     plain, 11010) \
+  X(cuGraphEventRecordNodeGetEvent, plain, 11010) \
+  X(cuGraphEventRecordNodeSetEvent, plain, 11010) \
+  X(cuGraphExecEventRecordNodeSetEvent, plain, 11010) \
   X(cuGraphAddEventWaitNode,       plain, 11010) \
+  X(cuGraphEventWaitNodeGetEvent,  plain, 11010) \
+  X(cuGraphEventWaitNodeSetEvent,  plain, 11010) \
+  X(cuGraphExecEventWaitNodeSetEvent, plain, 11010) \
+  X(cuGraphAddMemcpyNode,          plain, 10000) \
+  X(cuGraphMemcpyNodeGetParams,    plain, 10000) \
+  X(cuGraphMemcpyNodeSetParams,    plain, 10000) \
+  X(cuGraphExecMemcpyNodeSetParams, plain, 10020) \
+  X(cuGraphAddMemsetNode,          plain, 10000) \
+  X(cuGraphMemsetNodeGetParams,    plain, 10000) \
+  X(cuGraphMemsetNodeSetParams,    plain, 10000) \
+  X(cuGraphExecMemsetNodeSetParams, plain, 10020) \
+  X(cuGraphAddNode,                v2,    12030) \
+  X(cuGraphNodeSetParams,          plain, 12020) \
+  X(cuGraphExecNodeSetParams,      plain, 12020) \
+  X(cuGraphAddDependencies,        v2,    12030) \
+  X(cuGraphRemoveDependencies,     v2,    12030) \
+  X(cuGraphDestroyNode,            plain, 10000) \
+  X(cuGraphNodeSetEnabled,         plain, 11060) \
+  X(cuGraphNodeGetEnabled,         plain, 11060) \
+  X(cuGraphExecChildGraphNodeSetParams, plain, 11010) \
   X(cuGraphGetRootNodes,           plain, 10000) \
   X(cuGraphNodeGetDependencies,    v2,    12030) \
   X(cuGraphNodeGetDependentNodes,  v2,    12030) \

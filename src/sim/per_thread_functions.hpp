@@ -40,6 +40,8 @@
   X(cuMemcpy2D,              cuMemcpy2D_v2_ptds) \
   X(cuMemcpy2DUnaligned,     cuMemcpy2DUnaligned_v2_ptds) \
   X(cuMemcpy2DAsync,         cuMemcpy2DAsync_v2_ptsz) \
+  X(cuMemcpy3D,              cuMemcpy3D_v2_ptds) \
+  X(cuMemcpy3DAsync,         cuMemcpy3DAsync_v2_ptsz) \
   X(cuMemcpyBatchAsync,      cuMemcpyBatchAsync_v2_ptsz) \
   X(cuMemsetD8,              cuMemsetD8_v2_ptds) \
   X(cuMemsetD16,             cuMemsetD16_v2_ptds) \

@@ -153,6 +153,11 @@ cudaError_t berth_cudart_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stre
   return forward(Needs::context, &Driver::cuGraphLaunch, exec, stream);
 }
 
+cudaError_t berth_cudart_cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {
+  static_assert(sizeof(unsigned long long) == sizeof(cuuint64_t));
+  return forward(Needs::context, &Driver::cuGraphExecGetFlags, exec, same<cuuint64_t*>(flags));
+}
+
 cudaError_t berth_cudart_cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return forward(Needs::context, &Driver::cuGraphExecDestroy, exec);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/call.hpp"
+#include "sim/graph/node_work.hpp"
 #include "sim/work/value_operations.hpp"
 
 namespace berth::sim {
@@ -52,17 +53,21 @@ CUresult berth_sim_cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph,
                                             const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   Call call(Function::k_cuGraphAddBatchMemOpNode, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  State& state = call.state();
-  Graph* found = state.graphs.find(to_handle(graph));
-  if (node == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto earlier = read_dependencies(state, *found, dependencies, count);
+  return add_batch_node(call.state(), {node, graph, dependencies, count}, params);
+}
+
+CUresult add_batch_node(State& state, const NodePlace& place,
+                        const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  Graph* found = state.graphs.find(to_handle(place.graph));
+  if (place.node == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto earlier = read_dependencies(state, *found, place.dependencies, place.count);
   if (!earlier) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Work> works;
   const CUresult accepted = read_params(state, params, works);
   if (accepted != CUDA_SUCCESS) return accepted;
   GraphNode& made = add_node(state, *found, 0, WaitWork{}, std::move(*earlier));
   set_params(made, *params, std::move(works));
-  *node = from_handle<CUgraphNode>(made.handle);
+  *place.node = from_handle<CUgraphNode>(made.handle);
   return CUDA_SUCCESS;
 }
 
@@ -83,10 +88,15 @@ CUresult berth_sim_cuGraphBatchMemOpNodeSetParams(CUgraphNode node,
                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   Call call(Function::k_cuGraphBatchMemOpNodeSetParams, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  GraphNode* found = find_batch_node(call.state(), node);
+  return change_batch_node(call.state(), node, params);
+}
+
+CUresult change_batch_node(State& state, CUgraphNode node,
+                           const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  GraphNode* found = find_batch_node(state, node);
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Work> works;
-  const CUresult accepted = read_params(call.state(), params, works);
+  const CUresult accepted = read_params(state, params, works);
   if (accepted == CUDA_SUCCESS) set_params(*found, *params, std::move(works));
   return accepted;
 }
@@ -95,20 +105,21 @@ CUresult berth_sim_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphN
                                                       const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   Call call(Function::k_cuGraphExecBatchMemOpNodeSetParams, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  State& state = call.state();
+  return change_batch_exec(call.state(), exec, node, params);
+}
+
+CUresult change_batch_exec(State& state, CUgraphExec exec, CUgraphNode node,
+                           const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   GraphExec* changed = state.graph_execs.find(to_handle(exec));
   const GraphNode* found = find_batch_node(state, node);
   if (changed == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Work> works;
   const CUresult accepted = read_params(state, params, works);
   if (accepted != CUDA_SUCCESS) return accepted;
-  const auto first =
-      std::find_if(changed->nodes.begin(), changed->nodes.end(),
-                   [&](const GraphExec::Node& made) { return made.origin == found->handle; });
-  if (first == changed->nodes.end() || !is_same_kind(*first->batch, *params))
+  const std::span<GraphExec::Node> nodes = nodes_for(*changed, *found);
+  if (nodes.empty() || !is_same_kind(*nodes.front().batch, *params))
     return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t i = 0; i < works.size(); ++i)
-    (first + static_cast<std::ptrdiff_t>(i))->work = std::move(works[i]);
+  for (std::size_t i = 0; i < works.size(); ++i) nodes[i].work = std::move(works[i]);
   return CUDA_SUCCESS;
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Stream Management": stream capture.
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
+#include "sim/graph/edge_data.hpp"
 
 namespace berth::sim {
 namespace {
@@ -33,14 +32,6 @@ CUresult check_origin(const Stream* stream, CUstreamCaptureMode mode) {
   if (!is_mode(mode)) return CUDA_ERROR_INVALID_VALUE;
   if (stream->kind == StreamKind::legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return stream->captured.capture != 0 ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
-}
-
-/// Only programmatic edges have data, and there are none.
-bool have_data(const CUgraphEdgeData* edges, std::size_t count) {
-  constexpr CUgraphEdgeData none{};
-  return edges != nullptr && std::any_of(edges, edges + count, [&](const CUgraphEdgeData& edge) {
-           return std::memcmp(&edge, &none, sizeof none) != 0;
-         });
 }
 
 }  // namespace

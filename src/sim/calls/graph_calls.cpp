@@ -7,6 +7,7 @@
 
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
+#include "sim/graph/node_work.hpp"
 #include "sim/work/hidden_stream.hpp"
 
 namespace berth::sim {
@@ -87,13 +88,7 @@ CUresult berth_sim_cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph,
                                        const CUgraphNode* dependencies, std::size_t count) {
   Call call(Function::k_cuGraphAddEmptyNode, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  Graph* found = call.state().graphs.find(to_handle(graph));
-  if (node == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto earlier = read_dependencies(call.state(), *found, dependencies, count);
-  if (!earlier) return CUDA_ERROR_INVALID_VALUE;
-  *node = from_handle<CUgraphNode>(
-      add_node(call.state(), *found, 0, WaitWork{}, std::move(*earlier)).handle);
-  return CUDA_SUCCESS;
+  return add_node(call.state(), {node, graph, dependencies, count}, CUDA_SUCCESS, {});
 }
 
 CUresult berth_sim_cuGraphClone(CUgraph* copy, CUgraph original) {
@@ -126,16 +121,20 @@ CUresult berth_sim_cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph,
                                             CUgraph child) {
   Call call(Function::k_cuGraphAddChildGraphNode, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  Graph* found = call.state().graphs.find(to_handle(graph));
-  const Graph* original = call.state().graphs.find(to_handle(child));
-  if (node == nullptr || found == nullptr || original == nullptr || original->capture != 0)
+  return add_child_node(call.state(), {node, graph, dependencies, count}, child);
+}
+
+CUresult add_child_node(State& state, const NodePlace& place, CUgraph child) {
+  Graph* found = state.graphs.find(to_handle(place.graph));
+  const Graph* original = state.graphs.find(to_handle(child));
+  if (place.node == nullptr || found == nullptr || original == nullptr || original->capture != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  auto earlier = read_dependencies(call.state(), *found, dependencies, count);
+  auto earlier = read_dependencies(state, *found, place.dependencies, place.count);
   if (!earlier) return CUDA_ERROR_INVALID_VALUE;
-  if (has_memory_nodes(call.state(), *original)) return CUDA_ERROR_NOT_SUPPORTED;
-  if (is_too_large_to_clone(call.state(), *original)) return CUDA_ERROR_OUT_OF_MEMORY;
-  *node = from_handle<CUgraphNode>(
-      add_child_node(call.state(), *found, *original, std::move(*earlier)).handle);
+  if (has_memory_nodes(state, *original)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (is_too_large_to_clone(state, *original)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *place.node = from_handle<CUgraphNode>(
+      add_child_node(state, *found, *original, std::move(*earlier)).handle);
   return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/call.hpp"
+#include "sim/graph/node_work.hpp"
 #include "sim/memory/access.hpp"
 
 namespace berth::sim {
@@ -72,11 +73,15 @@ CUresult berth_sim_cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph,
                                           CUDA_MEM_ALLOC_NODE_PARAMS* params) {
   Call call(Function::k_cuGraphAddMemAllocNode, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  State& state = call.state();
-  Graph* found = state.graphs.find(to_handle(graph));
-  if (node == nullptr || found == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return add_allocation_node(call.state(), {node, graph, dependencies, count}, params);
+}
+
+CUresult add_allocation_node(State& state, const NodePlace& place,
+                             CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  Graph* found = state.graphs.find(to_handle(place.graph));
+  if (place.node == nullptr || found == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found->parent_node != 0) return CUDA_ERROR_NOT_SUPPORTED;
-  auto earlier = read_dependencies(state, *found, dependencies, count);
+  auto earlier = read_dependencies(state, *found, place.dependencies, place.count);
   if (!earlier) return CUDA_ERROR_INVALID_VALUE;
   int slot = 0;
   const CUresult accepted = check_params(state, *params, slot);
@@ -87,7 +92,7 @@ CUresult berth_sim_cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph,
   std::copy_n(params->accessDescs, params->accessDescCount, std::back_inserter(memory->access));
   GraphNode& made = add_node(state, *found, 0, ArriveWork{}, std::move(*earlier));
   made.memory = memory;
-  *node = from_handle<CUgraphNode>(made.handle);
+  *place.node = from_handle<CUgraphNode>(made.handle);
   return CUDA_SUCCESS;
 }
 
@@ -114,16 +119,19 @@ CUresult berth_sim_cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph,
                                          CUdeviceptr pointer) {
   Call call(Function::k_cuGraphAddMemFreeNode, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  State& state = call.state();
-  Graph* found = state.graphs.find(to_handle(graph));
+  return add_free_node(call.state(), {node, graph, dependencies, count}, pointer);
+}
+
+CUresult add_free_node(State& state, const NodePlace& place, CUdeviceptr pointer) {
+  Graph* found = state.graphs.find(to_handle(place.graph));
   const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, pointer);
-  if (node == nullptr || found == nullptr || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (place.node == nullptr || found == nullptr || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found->parent_node != 0) return CUDA_ERROR_NOT_SUPPORTED;
-  auto earlier = read_dependencies(state, *found, dependencies, count);
+  auto earlier = read_dependencies(state, *found, place.dependencies, place.count);
   if (!earlier || !claim_free(state, *found, *memory)) return CUDA_ERROR_INVALID_VALUE;
   GraphNode& made = add_node(state, *found, 0, DepartWork{}, std::move(*earlier));
   made.memory = memory;
-  *node = from_handle<CUgraphNode>(made.handle);
+  *place.node = from_handle<CUgraphNode>(made.handle);
   return CUDA_SUCCESS;
 }
 

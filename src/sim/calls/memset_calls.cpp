@@ -3,24 +3,12 @@
 // Source: CUDA Driver API, "Memory Management"; "API synchronization behavior", "Memset".
 #include <cstdint>
 
-#include "base/arithmetic.hpp"
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
-#include "sim/work/pitch.hpp"
-#include "sim/work/work_memory.hpp"
+#include "sim/work/fills.hpp"
 
 namespace berth::sim {
 namespace {
-
-/// The arguments of a fill; `columns` counts values, not bytes.
-struct Fill {
-  CUdeviceptr destination;
-  std::size_t pitch;
-  std::uint32_t value;
-  unsigned value_bytes;
-  std::size_t columns;
-  std::size_t rows;
-};
 
 template <class Value>
 Fill line(CUdeviceptr destination, Value value, std::size_t count) {
@@ -31,25 +19,6 @@ template <class Value>
 Fill rectangle(CUdeviceptr destination, std::size_t pitch, Value value, std::size_t columns,
                std::size_t rows) {
   return {destination, pitch, value, sizeof(Value), columns, rows};
-}
-
-struct KnownFill {
-  MemsetWork work;
-  bool on_host;
-};
-
-/// Checks a fill of at least one byte, for a stream of `context`.
-CUresult look_up(State& state, const Context& context, const Fill& fill, KnownFill& known) {
-  const auto width = multiply_add(fill.columns, fill.value_bytes, 0);
-  if (!width || !is_pitched(*width, fill.rows, fill.pitch)) return CUDA_ERROR_INVALID_VALUE;
-  if (!is_aligned(fill.destination, fill.value_bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (fill.rows != 1 && !is_aligned(fill.pitch, fill.value_bytes)) return CUDA_ERROR_INVALID_VALUE;
-  const Span to = state.addresses.span(fill.destination, extent(*width, fill.rows, fill.pitch));
-  const bool ours = to.kind == Span::Kind::device || to.kind == Span::Kind::pinned;
-  if (!ours || !may_access(to, context, Access::write)) return CUDA_ERROR_INVALID_VALUE;
-  known = {.work = {fill.destination, *width, fill.value, fill.value_bytes, fill.rows, fill.pitch},
-           .on_host = to.kind == Span::Kind::pinned};
-  return CUDA_SUCCESS;
 }
 
 CUresult fill_async(Function function, const Fill& fill, CUstream stream) {

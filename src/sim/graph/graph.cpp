@@ -101,14 +101,17 @@ std::vector<std::size_t> Instantiation::add(const Graph& graph,
   for (const auto& [object, count] : graph.held) exec_.held[object] += count;
   std::unordered_map<CUgraphNode, std::size_t> places;
   std::unordered_set<CUgraphNode> inner;  // nodes with successors
-  for (const CUgraphNode handle : graph.nodes) {
+  for (const CUgraphNode handle : in_order(state_, graph)) {
     const GraphNode& node = *state_.graph_nodes.find(reinterpret_cast<Handle>(handle));
     std::vector<std::size_t> dependencies =
         node.dependencies.empty() ? before : std::vector<std::size_t>{};
     for (const CUgraphNode earlier : node.dependencies) dependencies.push_back(places.at(earlier));
     inner.insert(node.dependencies.begin(), node.dependencies.end());
+    const std::size_t first = exec_.nodes.size();
     if (node.child != 0) dependencies = add(*state_.graphs.find(node.child), dependencies);
+    const std::size_t child_nodes = exec_.nodes.size() - first;
     places.emplace(handle, add(node, std::move(dependencies)));
+    if (node.child != 0) exec_.nodes[places.at(handle)].child_nodes = child_nodes;
   }
   if (graph.nodes.empty()) return before;
   std::vector<std::size_t> last;
@@ -205,17 +208,22 @@ Graph& clone(State& state, const Graph& graph) {
   std::unordered_map<CUgraphNode, CUgraphNode> copies;
   for (const CUgraphNode original : graph.nodes) {
     const GraphNode& node = *state.graph_nodes.find(reinterpret_cast<Handle>(original));
-    std::vector<CUgraphNode> dependencies;
-    for (const CUgraphNode earlier : node.dependencies) dependencies.push_back(copies.at(earlier));
-    GraphNode& made = add_node(state, copy, node.context, node.work, std::move(dependencies));
+    GraphNode& made = add_node(state, copy, node.context, node.work, {});
     made.further = node.further;
     made.batch = node.batch;
+    made.volume = node.volume;
     made.awaits = node.awaits;
     made.freed = node.freed;
     made.cloned_from = node.handle;
     if (node.child != 0) adopt(made, clone(state, *state.graphs.find(node.child)));
     copies.emplace(original, reinterpret_cast<CUgraphNode>(made.handle));
   }
+  for (const auto& [original, made] : copies)
+    for (const CUgraphNode earlier :
+         state.graph_nodes.find(reinterpret_cast<Handle>(original))->dependencies)
+      state.graph_nodes.find(reinterpret_cast<Handle>(made))
+          ->dependencies.push_back(copies.at(earlier));
+  copy.has_later_dependencies = graph.has_later_dependencies;
   return copy;
 }
 
@@ -236,6 +244,28 @@ void destroy_graph(State& state, Handle graph) {
   }
   release(state, found.held, {});
   state.graphs.erase(graph);
+}
+
+std::vector<CUgraphNode> in_order(State& state, const Graph& graph) {
+  if (!graph.has_later_dependencies) return graph.nodes;
+  std::vector<CUgraphNode> ordered;
+  std::unordered_set<CUgraphNode> placed;
+  // A node below waits in `open` until its dependencies, which are put above it, are placed.
+  for (const CUgraphNode node : graph.nodes) {
+    std::vector<CUgraphNode> open = {node};
+    while (!open.empty()) {
+      const CUgraphNode next = open.back();
+      const std::size_t waiting = open.size();
+      if (!placed.contains(next))
+        for (const CUgraphNode earlier :
+             state.graph_nodes.find(reinterpret_cast<Handle>(next))->dependencies)
+          if (!placed.contains(earlier)) open.push_back(earlier);
+      if (open.size() != waiting) continue;
+      open.pop_back();
+      if (placed.insert(next).second) ordered.push_back(next);
+    }
+  }
+  return ordered;
 }
 
 std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs: work and its order. A graph can grow; its executable form is an immutable copy whose
-// nodes are distributed to chains, which are streams while it runs. Invariant: a node follows its
-// dependencies in its graph and in the executable form, so there is no cycle. Guarded by
-// sim::mutex.
+// Graphs: work and its order. A graph can change; its executable form is a copy whose nodes are
+// distributed to chains, which are streams while it runs. Invariants: the edges of a graph form no
+// cycle; in the executable form a node follows its dependencies. Guarded by sim::mutex.
 #pragma once
 
 #include <cuda.h>
@@ -60,7 +59,9 @@ struct GraphNode {
   /// The memory that the node allocates (ArriveWork) or frees; its work names no range.
   std::shared_ptr<GraphMemory> memory = nullptr;
   std::shared_ptr<ValueBatch> batch = nullptr;  ///< of a node of value waits and writes
-  std::vector<CUgraphNode> dependencies;        ///< without duplicates
+  /// The parameters of a node of a copy that a program added or changed; null if it was captured.
+  std::shared_ptr<const CUDA_MEMCPY3D> volume = nullptr;
+  std::vector<CUgraphNode> dependencies;  ///< without duplicates
   std::optional<FreedMemory> freed;
   Handle child = 0;        ///< the graph that the node runs and owns; 0: none
   Handle cloned_from = 0;  ///< the original of this copy
@@ -85,7 +86,9 @@ struct Graph {
   Handle capture = 0;      ///< the capture that records and owns it
   Handle parent_node = 0;  ///< the node that runs and owns it as a child graph
   Handle exec = 0;         ///< the latest made from it; the only one if it owns memory
-  std::vector<CUgraphNode> nodes;
+  std::vector<CUgraphNode> nodes;  ///< in the order in which they were added
+  /// Whether a node may come before one of its dependencies.
+  bool has_later_dependencies = false;
   HeldObjects held;
 };
 
@@ -101,6 +104,8 @@ struct GraphExec {
     std::shared_ptr<GraphMemory> memory;  ///< that of the origin, as are the next two
     std::shared_ptr<const ValueBatch> batch;
     std::optional<FreedMemory> freed;
+    std::size_t child_nodes = 0;  ///< of the child graph that it ends; they precede it
+    bool is_enabled = true;
   };
   /// Consecutive nodes of one context, each depending on the one before.
   struct Chain {
@@ -151,6 +156,8 @@ GraphNode& add_child_node(State& state, Graph& graph, const Graph& child,
                           std::vector<CUgraphNode> dependencies);
 /// Also destroys its nodes, child graphs, and references. Executable graphs stay.
 void destroy_graph(State& state, Handle graph) BERTH_REQUIRES(mutex);
+/// The nodes of `graph` so that each follows its dependencies, otherwise as they were added.
+std::vector<CUgraphNode> in_order(State& state, const Graph& graph);
 /// `nodes` and all their direct and indirect dependencies.
 std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes);
 

@@ -56,6 +56,7 @@ Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
                       const std::vector<Submitted>& after, Handle launcher_context)
     BERTH_REQUIRES(mutex) {
   if (node.memory) return submit_memory_node(state, node, stream, after, launcher_context);
+  if (!node.is_enabled) return submit_behind(state, stream, WaitWork{}, after);
   const auto* record = std::get_if<RecordWork>(&node.work);
   if (record == nullptr) return submit_behind(state, stream, node.work, after);
   Event& event = *state.events.find(record->event);

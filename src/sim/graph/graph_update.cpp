@@ -33,9 +33,17 @@ CUgraphExecUpdateResultInfo compare(const GraphExec& exec, const GraphExec::Node
   }
   if (old.work.index() != node.work.index() || (old.awaits != 0) != (node.awaits != 0))
     return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node.origin);
-  if (exec.chains[old.chain].context != fresh.chains[node.chain].context)
+  const Handle context = fresh.chains[node.chain].context;
+  if (context != 0 && exec.chains[old.chain].context != context)
     return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node.origin);
   return mismatch(CU_GRAPH_EXEC_UPDATE_SUCCESS);
+}
+
+/// What `fresh`, which takes the place of `old`, keeps of it: the node of the graph that was
+/// instantiated, by which a program finds it, and whether it runs.
+void keep_identity(const GraphExec::Node& old, GraphExec::Node& fresh) {
+  fresh.origin = old.origin;
+  fresh.is_enabled = old.is_enabled;
 }
 
 CUgraphExecUpdateResultInfo compare(const GraphExec& exec, const GraphExec& fresh) {
@@ -60,9 +68,41 @@ CUgraphExecUpdateResultInfo update(State& state, GraphExec& exec, const Graph& g
   // A launch that has not ended still uses what the old nodes held.
   if (!exec.held.empty()) state.held_until.push_back({exec.last_launch, std::move(exec.held), {}});
   exec.held = std::move(fresh.held);
+  for (std::size_t i = 0; i < fresh.nodes.size(); ++i) keep_identity(exec.nodes[i], fresh.nodes[i]);
   exec.nodes = std::move(fresh.nodes);
   exec.chains = std::move(fresh.chains);
   return found;
+}
+
+CUresult update_child(State& state, GraphExec& exec, const GraphNode& node, const Graph& child) {
+  const auto end = std::find_if(exec.nodes.begin(), exec.nodes.end(), [&](const auto& candidate) {
+    return candidate.origin == node.handle;
+  });
+  GraphExec fresh(0, exec.flags);
+  deal_out(state, child, fresh);
+  if (end == exec.nodes.end() || end->child_nodes != fresh.nodes.size()) return CUDA_ERROR_INVALID_VALUE;
+  const auto first = static_cast<std::size_t>(end - exec.nodes.begin()) - end->child_nodes;
+  for (std::size_t i = 0; i < fresh.nodes.size(); ++i) {
+    const GraphExec::Node& old = exec.nodes[first + i];
+    GraphExec::Node& made = fresh.nodes[i];
+    // What begins the child graph follows what the node follows.
+    if (made.dependencies.empty() && (old.dependencies.empty() || old.dependencies.front() < first))
+      made.dependencies = old.dependencies;
+    else
+      for (std::size_t& earlier : made.dependencies) earlier += first;
+    if (compare(exec, old, fresh, made).result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  retain(state, fresh.held);
+  for (const auto& [object, count] : fresh.held) exec.held[object] += count;
+  for (std::size_t i = 0; i < fresh.nodes.size(); ++i) {
+    GraphExec::Node& old = exec.nodes[first + i];
+    keep_identity(old, fresh.nodes[i]);
+    fresh.nodes[i].chain = old.chain;
+    fresh.nodes[i].is_last = old.is_last;
+    old = std::move(fresh.nodes[i]);
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace berth::sim

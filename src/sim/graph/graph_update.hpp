@@ -14,4 +14,8 @@ namespace berth::sim {
 /// order in which they were added.
 CUgraphExecUpdateResultInfo update(State& state, GraphExec& exec, const Graph& graph);
 
+/// The same for the child graph of `node`, which `exec` was instantiated with.
+/// CUDA_ERROR_INVALID_VALUE if `child` has another shape.
+CUresult update_child(State& state, GraphExec& exec, const GraphNode& node, const Graph& child);
+
 }  // namespace berth::sim

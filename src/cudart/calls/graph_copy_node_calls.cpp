@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph nodes of copies and fills.
+// Source: CUDA Runtime API, "Graph Management".
+#include "cudart/call.hpp"
+#include "cudart/functions.hpp"
+#include "cudart/node_params.hpp"
+
+namespace berth::cudart {
+namespace {
+
+/// The driver needs the context in which a node runs: the current one.
+CUcontext current_context(const Driver& driver) {
+  CUcontext context = nullptr;
+  driver.cuCtxGetCurrent(&context);
+  return context;
+}
+
+struct Addition {
+  cudaGraphNode_t* node;
+  cudaGraph_t graph;
+  const cudaGraphNode_t* dependencies;
+  std::size_t count;
+};
+
+// `read` fills the parameters of the driver.
+
+template <class Read>
+cudaError_t add_copy(const Addition& addition, Read&& read) {
+  return call(Needs::context, [&](const Driver& driver) {
+    CUDA_MEMCPY3D copy{};
+    const cudaError_t accepted = read(copy);
+    if (accepted != cudaSuccess) return accepted;
+    return to_error(driver.cuGraphAddMemcpyNode(addition.node, addition.graph,
+                                                addition.dependencies, addition.count, &copy,
+                                                current_context(driver)));
+  });
+}
+
+template <class Read>
+cudaError_t set_copy(cudaGraphNode_t node, Read&& read) {
+  return call(Needs::context, [&](const Driver& driver) {
+    CUDA_MEMCPY3D copy{};
+    const cudaError_t accepted = read(copy);
+    return accepted == cudaSuccess ? to_error(driver.cuGraphMemcpyNodeSetParams(node, &copy))
+                                   : accepted;
+  });
+}
+
+template <class Read>
+cudaError_t set_copy(cudaGraphExec_t exec, cudaGraphNode_t node, Read&& read) {
+  return call(Needs::context, [&](const Driver& driver) {
+    CUDA_MEMCPY3D copy{};
+    const cudaError_t accepted = read(copy);
+    if (accepted != cudaSuccess) return accepted;
+    return to_error(
+        driver.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, current_context(driver)));
+  });
+}
+
+auto reading(const cudaMemcpy3DParms* parameters) {
+  return [parameters](CUDA_MEMCPY3D& copy) { return to_driver(parameters, copy); };
+}
+
+auto reading(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
+  return [=](CUDA_MEMCPY3D& copy) { return to_driver(destination, source, bytes, kind, copy); };
+}
+
+}  // namespace
+
+cudaError_t berth_cudart_cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                const cudaGraphNode_t* dependencies,
+                                                std::size_t count,
+                                                const cudaMemcpy3DParms* parameters) {
+  return add_copy({node, graph, dependencies, count}, reading(parameters));
+}
+
+cudaError_t berth_cudart_cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                  const cudaGraphNode_t* dependencies,
+                                                  std::size_t count, void* destination,
+                                                  const void* source, std::size_t bytes,
+                                                  cudaMemcpyKind kind) {
+  return add_copy({node, graph, dependencies, count}, reading(destination, source, bytes, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
+                                                      cudaMemcpy3DParms* parameters) {
+  return call(Needs::context, [&](const Driver& driver) {
+    if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEMCPY3D copy{};
+    const CUresult result = driver.cuGraphMemcpyNodeGetParams(node, &copy);
+    if (result == CUDA_SUCCESS) *parameters = to_runtime(copy);
+    return result;
+  });
+}
+
+cudaError_t berth_cudart_cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node,
+                                                      const cudaMemcpy3DParms* parameters) {
+  return set_copy(node, reading(parameters));
+}
+
+cudaError_t berth_cudart_cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* destination,
+                                                        const void* source, std::size_t bytes,
+                                                        cudaMemcpyKind kind) {
+  return set_copy(node, reading(destination, source, bytes, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec,
+                                                          cudaGraphNode_t node,
+                                                          const cudaMemcpy3DParms* parameters) {
+  return set_copy(exec, node, reading(parameters));
+}
+
+cudaError_t berth_cudart_cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec,
+                                                            cudaGraphNode_t node, void* destination,
+                                                            const void* source, std::size_t bytes,
+                                                            cudaMemcpyKind kind) {
+  return set_copy(exec, node, reading(destination, source, bytes, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                const cudaGraphNode_t* dependencies,
+                                                std::size_t count,
+                                                const cudaMemsetParams* parameters) {
+  return call(Needs::context, [&](const Driver& driver) {
+    CUDA_MEMSET_NODE_PARAMS fill{};
+    const cudaError_t accepted = to_driver(parameters, fill);
+    if (accepted != cudaSuccess) return accepted;
+    return to_error(driver.cuGraphAddMemsetNode(node, graph, dependencies, count, &fill,
+                                                current_context(driver)));
+  });
+}
+
+cudaError_t berth_cudart_cudaGraphMemsetNodeGetParams(cudaGraphNode_t node,
+                                                      cudaMemsetParams* parameters) {
+  return call(Needs::context, [&](const Driver& driver) {
+    if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEMSET_NODE_PARAMS fill{};
+    const CUresult result = driver.cuGraphMemsetNodeGetParams(node, &fill);
+    if (result == CUDA_SUCCESS) *parameters = to_runtime(fill);
+    return result;
+  });
+}
+
+cudaError_t berth_cudart_cudaGraphMemsetNodeSetParams(cudaGraphNode_t node,
+                                                      const cudaMemsetParams* parameters) {
+  return call(Needs::context, [&](const Driver& driver) {
+    CUDA_MEMSET_NODE_PARAMS fill{};
+    const cudaError_t accepted = to_driver(parameters, fill);
+    return accepted == cudaSuccess ? to_error(driver.cuGraphMemsetNodeSetParams(node, &fill))
+                                   : accepted;
+  });
+}
+
+cudaError_t berth_cudart_cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec,
+                                                          cudaGraphNode_t node,
+                                                          const cudaMemsetParams* parameters) {
+  return call(Needs::context, [&](const Driver& driver) {
+    CUDA_MEMSET_NODE_PARAMS fill{};
+    const cudaError_t accepted = to_driver(parameters, fill);
+    if (accepted != cudaSuccess) return accepted;
+    return to_error(
+        driver.cuGraphExecMemsetNodeSetParams(exec, node, &fill, current_context(driver)));
+  });
+}
+
+}  // namespace berth::cudart
