@@ -65,7 +65,7 @@ typedef struct berth_ipc_event_handle {
 } berth_ipc_event_handle;
 
 /// Errors  BERTH_INVALID_ARGUMENT: created without BERTH_EVENT_INTERPROCESS. BERTH_NOT_SUPPORTED:
-///         the driver, for example the simulated one, has no such events.
+///         the driver has no such events.
 BERTH_API berth_status berth_event_get_ipc_handle(berth_event event,
                                                   berth_ipc_event_handle* handle);
 /// Opens an event of another process, which must not destroy it before berth_event_destroy() is

@@ -56,8 +56,7 @@ class BERTH_API EventRef {
 
   /// Returns the handle for Event::open() in another process.
   /// Errors  InvalidArgument: the event was created without EventOptions::interprocess.
-  ///         NotSupported: the driver, for example the simulated one, has no such events.
-  ///         DriverError.
+  ///         NotSupported: the driver has no such events. DriverError.
   [[nodiscard]] IpcEventHandle ipc_handle() const;
 
   friend bool operator==(const EventRef& a, const EventRef& b) noexcept {

@@ -45,6 +45,8 @@
   X(cuCtxSetLimit,                 3010) \
   X(cuCtxGetCacheConfig,           3020) \
   X(cuCtxSetCacheConfig,           3020) \
+  X(cuCtxResetPersistingL2Cache,   11000) \
+  X(cuFlushGPUDirectRDMAWrites,    11030) \
   X(cuCtxEnablePeerAccess,         4000) \
   X(cuCtxDisablePeerAccess,        4000) \
   X(cuStreamCreate,                2000) \
@@ -54,6 +56,10 @@
   X(cuStreamGetPriority,           5050) \
   X(cuStreamGetId,                 12000) \
   X(cuStreamGetDevice,             12080) \
+  X(cuStreamGetAttribute,          11000) \
+  X(cuStreamSetAttribute,          11000) \
+  X(cuStreamCopyAttributes,        11000) \
+  X(cuStreamAttachMemAsync,        6000) \
   X(cuStreamQuery,                 2000) \
   X(cuStreamSynchronize,           2000) \
   X(cuStreamWaitEvent,             3020) \
@@ -91,6 +97,10 @@
   X(cuMemGetInfo,                  3020) \
   X(cuPointerGetAttributes,        7000) \
   X(cuMemPrefetchAsync,            12020) \
+  X(cuMemPrefetchBatchAsync,       13000) \
+  X(cuMemGetDefaultMemPool,        13000) \
+  X(cuMemGetMemPool,               13000) \
+  X(cuMemSetMemPool,               13000) \
   X(cuMemAdvise,                   12020) \
   X(cuMemRangeGetAttribute,        8000) \
   X(cuMemRangeGetAttributes,       8000) \

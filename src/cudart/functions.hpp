@@ -59,6 +59,8 @@
   X(cudaDeviceSetCacheConfig,      same, plain) \
   X(cudaDeviceGetSharedMemConfig,  same, plain) \
   X(cudaDeviceSetSharedMemConfig,  same, plain) \
+  X(cudaCtxResetPersistingL2Cache, same, plain) \
+  X(cudaDeviceFlushGPUDirectRDMAWrites, same, plain) \
   X(cudaDeviceSynchronize,         same, plain) \
   X(cudaDeviceReset,               same, plain) \
   X(cudaDeviceGetDefaultMemPool,   same, plain) \
@@ -72,6 +74,10 @@
   X(cudaStreamGetPriority,         same, ptsz) \
   X(cudaStreamGetId,               same, ptsz) \
   X(cudaStreamGetDevice,           same, ptsz) \
+  X(cudaStreamGetAttribute,        same, ptsz) \
+  X(cudaStreamSetAttribute,        same, ptsz) \
+  X(cudaStreamCopyAttributes,      same, ptsz) \
+  X(cudaStreamAttachMemAsync,      same, ptsz) \
   X(cudaStreamQuery,               same, ptsz) \
   X(cudaStreamSynchronize,         same, ptsz) \
   X(cudaStreamWaitEvent,           same, ptsz) \
@@ -112,9 +118,13 @@
   X(cudaMemGetInfo,                same, plain) \
   X(cudaPointerGetAttributes,      none, plain) \
   X(cudaMemPrefetchAsync,          v2,   ptsz) \
+  X(cudaMemPrefetchBatchAsync,     none, ptsz) \
   X(cudaMemAdvise,                 v2,   plain) \
   X(cudaMemRangeGetAttribute,      same, plain) \
   X(cudaMemRangeGetAttributes,     same, plain) \
+  X(cudaMemGetDefaultMemPool,      none, plain) \
+  X(cudaMemGetMemPool,             none, plain) \
+  X(cudaMemSetMemPool,             none, plain) \
   X(cudaMallocAsync,               same, ptsz) \
   X(cudaMallocFromPoolAsync,       same, ptsz) \
   X(cudaFreeAsync,                 same, ptsz) \

@@ -14,7 +14,6 @@
   X(cudaArrayGetSparseProperties, both) \
   X(cudaCreateSurfaceObject, both) \
   X(cudaCreateTextureObject, both) \
-  X(cudaCtxResetPersistingL2Cache, both) \
   X(cudaDestroyExternalMemory, both) \
   X(cudaDestroyExternalSemaphore, both) \
   X(cudaDestroySurfaceObject, both) \
@@ -22,7 +21,6 @@
   X(cudaDevResourceGenerateDesc, only13) \
   X(cudaDevSmResourceSplit, only13) \
   X(cudaDevSmResourceSplitByCount, only13) \
-  X(cudaDeviceFlushGPUDirectRDMAWrites, both) \
   X(cudaDeviceGetDevResource, only13) \
   X(cudaDeviceGetExecutionCtx, only13) \
   X(cudaDeviceGetHostAtomicCapabilities, only13) \
@@ -142,12 +140,7 @@
   X(cudaMemDiscardAndPrefetchBatchAsync_ptsz, only13) \
   X(cudaMemDiscardBatchAsync, only13) \
   X(cudaMemDiscardBatchAsync_ptsz, only13) \
-  X(cudaMemGetDefaultMemPool, only13) \
   X(cudaMemGetLocationInfo, only13) \
-  X(cudaMemGetMemPool, only13) \
-  X(cudaMemPrefetchBatchAsync, only13) \
-  X(cudaMemPrefetchBatchAsync_ptsz, only13) \
-  X(cudaMemSetMemPool, only13) \
   X(cudaMemcpy2DArrayToArray, both) \
   X(cudaMemcpy2DArrayToArray_ptds, both) \
   X(cudaMemcpy2DFromArray, both) \
@@ -185,18 +178,10 @@
   X(cudaSignalExternalSemaphoresAsync_ptsz, both) \
   X(cudaSignalExternalSemaphoresAsync_v2, only12) \
   X(cudaSignalExternalSemaphoresAsync_v2_ptsz, only12) \
-  X(cudaStreamAttachMemAsync, both) \
-  X(cudaStreamAttachMemAsync_ptsz, both) \
   X(cudaStreamBeginRecaptureToGraph, only13) \
   X(cudaStreamBeginRecaptureToGraph_ptsz, only13) \
-  X(cudaStreamCopyAttributes, both) \
-  X(cudaStreamCopyAttributes_ptsz, both) \
-  X(cudaStreamGetAttribute, both) \
-  X(cudaStreamGetAttribute_ptsz, both) \
   X(cudaStreamGetDevResource, only13) \
   X(cudaStreamGetDevResource_ptsz, only13) \
-  X(cudaStreamSetAttribute, both) \
-  X(cudaStreamSetAttribute_ptsz, both) \
   X(cudaSubgridCreate, only13) \
   X(cudaSubgridWorkerGridCreate, only13) \
   X(cudaSubgridWorksetCreate, only13) \

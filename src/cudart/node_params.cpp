@@ -47,8 +47,9 @@ cudaError_t to_driver(const cudaMemcpy3DParms* from, CUDA_MEMCPY3D& to) {
   if (from == nullptr) return cudaErrorInvalidValue;
   if (from->srcArray != nullptr || from->dstArray != nullptr) {
     static std::atomic<bool> named = false;
-    notice_once(named, "arrays are not supported: a node of a copy fails with "
-                       "cudaErrorNotSupported");
+    notice_once(named,
+                "arrays are not supported: a node of a copy fails with "
+                "cudaErrorNotSupported");
     return cudaErrorNotSupported;
   }
   if (!is_kind(from->kind)) return cudaErrorInvalidMemcpyDirection;
@@ -75,8 +76,8 @@ cudaError_t to_driver(const cudaMemcpy3DParms* from, CUDA_MEMCPY3D& to) {
   return cudaSuccess;
 }
 
-cudaError_t to_driver(void* destination, const void* source, std::size_t bytes,
-                      cudaMemcpyKind kind, CUDA_MEMCPY3D& to) {
+cudaError_t to_driver(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
+                      CUDA_MEMCPY3D& to) {
   cudaMemcpy3DParms stretch{};
   stretch.srcPtr = {const_cast<void*>(source), bytes, bytes, 1};
   stretch.dstPtr = {destination, bytes, bytes, 1};

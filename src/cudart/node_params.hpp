@@ -13,8 +13,8 @@ namespace berth::cudart {
 /// cudaErrorInvalidValue for null.
 cudaError_t to_driver(const cudaMemcpy3DParms* from, CUDA_MEMCPY3D& to);
 /// One stretch of bytes.
-cudaError_t to_driver(void* destination, const void* source, std::size_t bytes,
-                      cudaMemcpyKind kind, CUDA_MEMCPY3D& to);
+cudaError_t to_driver(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
+                      CUDA_MEMCPY3D& to);
 cudaMemcpy3DParms to_runtime(const CUDA_MEMCPY3D& from);
 
 cudaError_t to_driver(const cudaMemsetParams* from, CUDA_MEMSET_NODE_PARAMS& to);

@@ -18,6 +18,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <cudaProfiler.h>
 
 #include "berth/export.h"
 
@@ -41,6 +42,9 @@
   X(cuDeviceGetByPCIBusId,         plain, 4010) \
   X(cuDeviceTotalMem,              v2,    3020) \
   X(cuDeviceGetAttribute,          plain, 2000) \
+  X(cuDeviceGetProperties,         plain, 2000) \
+  X(cuDeviceComputeCapability,     plain, 2000) \
+  X(cuDeviceGetExecAffinitySupport, plain, 11040) \
   X(cuDeviceCanAccessPeer,         plain, 4000) \
   X(cuDeviceGetP2PAttribute,       plain, 8000) \
   X(cuDevicePrimaryCtxRetain,      plain, 7000) \
@@ -58,6 +62,15 @@
   X(cuCtxGetApiVersion,            plain, 3020) \
   X(cuCtxGetFlags,                 plain, 7000) \
   X(cuCtxGetId,                    plain, 12000) \
+  X(cuCtxSetFlags,                 plain, 12010) \
+  X(cuCtxGetLimit,                 plain, 3010) \
+  X(cuCtxSetLimit,                 plain, 3010) \
+  X(cuCtxGetCacheConfig,           plain, 3020) \
+  X(cuCtxSetCacheConfig,           plain, 3020) \
+  X(cuCtxResetPersistingL2Cache,   plain, 11000) \
+  X(cuFlushGPUDirectRDMAWrites,    plain, 11030) \
+  X(cuProfilerStart,               plain, 4000) \
+  X(cuProfilerStop,                plain, 4000) \
   X(cuCtxSynchronize,              plain, 2000) \
   X(cuCtxGetStreamPriorityRange,   plain, 5050) \
   X(cuCtxEnablePeerAccess,         plain, 4000) \
@@ -111,6 +124,10 @@
   X(cuStreamGetId,                 plain, 12000) \
   X(cuStreamGetCtx,                plain, 9020) \
   X(cuStreamGetDevice,             plain, 12080) \
+  X(cuStreamGetAttribute,          plain, 11000) \
+  X(cuStreamSetAttribute,          plain, 11000) \
+  X(cuStreamCopyAttributes,        plain, 11000) \
+  X(cuStreamAttachMemAsync,        plain, 6000) \
   X(cuStreamDestroy,               both,  2000) \
   X(cuStreamQuery,                 plain, 2000) \
   X(cuStreamSynchronize,           plain, 2000) \
@@ -146,6 +163,7 @@
   X(cuKernelGetName,               plain, 12030) \
   X(cuKernelGetAttribute,          plain, 12000) \
   X(cuKernelSetAttribute,          plain, 12000) \
+  X(cuKernelSetCacheConfig,        plain, 12000) \
   X(cuStreamAddCallback,           plain, 5000) \
   X(cuEventCreate,                 plain, 2000) \
   X(cuEventDestroy,                both,  2000) \
@@ -173,9 +191,12 @@
   X(cuIpcGetMemHandle,             plain, 4010) \
   X(cuIpcOpenMemHandle,            v2,    11000) \
   X(cuIpcCloseMemHandle,           plain, 4010) \
+  X(cuIpcGetEventHandle,           plain, 4010) \
+  X(cuIpcOpenEventHandle,          plain, 4010) \
   X(cuMemAllocManaged,             plain, 6000) \
   X(cuMemPrefetchAsync,            newer, 12020) \
   X(cuMemAdvise,                   newer, 12020) \
+  X(cuMemPrefetchBatchAsync,       plain, 13000) \
   X(cuMemRangeGetAttribute,        plain, 8000) \
   X(cuMemRangeGetAttributes,       plain, 8000) \
   X(cuMemsetD8,                    v2,    3020) \
@@ -276,12 +297,16 @@ enum class Function {
       count
 };
 
+// Deprecated functions are simulated, too.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 extern "C" {
 // A definition with other parameters conflicts with these declarations, so the ABI is that of
 // cuda.h.
 #define BERTH_SIM_DECLARE(symbol, names, since) BERTH_API decltype(::symbol) berth_sim_##symbol;
 BERTH_SIM_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
+#pragma GCC diagnostic pop
 
 // The lookup function itself: the ABI of CUDA 11.3, and that of CUDA 12.
 BERTH_API CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int version,

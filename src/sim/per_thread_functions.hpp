@@ -22,6 +22,11 @@
   X(cuStreamGetId,           cuStreamGetId_ptsz) \
   X(cuStreamGetCtx,          cuStreamGetCtx_ptsz) \
   X(cuStreamGetDevice,       cuStreamGetDevice_ptsz) \
+  X(cuStreamGetAttribute,    cuStreamGetAttribute_ptsz) \
+  X(cuStreamSetAttribute,    cuStreamSetAttribute_ptsz) \
+  X(cuStreamCopyAttributes,  cuStreamCopyAttributes_ptsz) \
+  X(cuStreamAttachMemAsync,  cuStreamAttachMemAsync_ptsz) \
+  X(cuMemPrefetchBatchAsync, cuMemPrefetchBatchAsync_ptsz) \
   X(cuLaunchHostFunc,        cuLaunchHostFunc_ptsz) \
   X(cuStreamAddCallback,     cuStreamAddCallback_ptsz) \
   X(cuLaunchKernel,          cuLaunchKernel_ptsz) \

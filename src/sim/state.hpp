@@ -91,6 +91,7 @@ struct State {
   GraphMemories graph_memories;
   ManagedAdvice advice;
   IpcImports ipc_imports;
+  Clock shared_order;  ///< what precedes the records of interprocess events
   PhysicalBlocks blocks;
   Contexts contexts;
   Streams streams;

@@ -187,16 +187,17 @@ static void event_without_timing_measures_nothing(const struct machine* machine)
               berth_event_create(machine->runtime, machine->device, 4, &plain));
 }
 
-static void interprocess_events_are_not_simulated(const struct machine* machine) {
+static void event_for_other_processes_has_a_handle(const struct machine* machine) {
   berth_event event;
   CHECK_OK(berth_event_create(machine->runtime, machine->device, BERTH_EVENT_INTERPROCESS, &event));
   CHECK_OK(berth_event_record(event, machine->stream));
   CHECK_OK(berth_event_sync(event));
   berth_ipc_event_handle handle = {{0}};
   berth_event opened;
-  CHECK_FAILS(BERTH_NOT_SUPPORTED, "sim", berth_event_get_ipc_handle(event, &handle));
-  CHECK_FAILS(BERTH_NOT_SUPPORTED, "sim",
+  CHECK_FAILS(BERTH_DRIVER_ERROR, "cuIpcOpenEventHandle",
               berth_event_open(machine->runtime, machine->device, &handle, &opened));
+  CHECK_OK(berth_event_get_ipc_handle(event, &handle));
+  CHECK(handle.bytes[0] != 0);
   CHECK_OK(berth_event_destroy(event));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "timing",
               berth_event_create(machine->runtime, machine->device,
@@ -211,7 +212,7 @@ void test_streams_and_events(void) {
   own_stream_can_be_made_referred_to_and_destroyed(&machine);
   legacy_default_stream_belongs_to_nobody(&machine);
   per_thread_default_stream_belongs_to_nobody(&machine);
-  interprocess_events_are_not_simulated(&machine);
+  event_for_other_processes_has_a_handle(&machine);
   current_stream_is_what_the_innermost_guard_says(&machine);
   event_marks_the_work_before_it(&machine);
   timing_events_measure_between_their_marks(&machine);

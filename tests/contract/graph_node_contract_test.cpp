@@ -158,8 +158,8 @@ TEST_CASE_FIXTURE(NodeFixture, "a node copies a part of a volume") {
   CUgraphNode node = nullptr;
   REQUIRE(f_add_copy(&node, graph, nullptr, 0, &params, context) == CUDA_SUCCESS);
   const CUgraphExec exec = instantiate(graph);
-  CHECK(launch(exec, 0) == std::vector<unsigned char>{42, 43, 44, 45, 50, 51, 52, 53, 74, 75, 76,
-                                                      77, 82, 83, 84, 85});
+  CHECK(launch(exec, 0) ==
+        std::vector<unsigned char>{42, 43, 44, 45, 50, 51, 52, 53, 74, 75, 76, 77, 82, 83, 84, 85});
   const auto get = CONTRACT_FUNCTION(cuGraphMemcpyNodeGetParams, 10000);
   CUDA_MEMCPY3D got{};
   CHECK(get(node, &got) == CUDA_SUCCESS);

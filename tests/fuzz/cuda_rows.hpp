@@ -8,6 +8,7 @@
 #include "fuzz/copy_parameters.hpp"
 #include "fuzz/launch_parameters.hpp"
 #include "fuzz/memory_parameters.hpp"
+#include "fuzz/node_parameters.hpp"
 #include "fuzz/other_parameters.hpp"
 
 namespace berth::fuzz {
@@ -38,6 +39,9 @@ BERTH_FUZZ(cuDeviceGetUuid, out, device)
 BERTH_FUZZ(cuDeviceGetPCIBusId, text_out, signed_capacity, device)
 BERTH_FUZZ(cuDeviceTotalMem, out, device)
 BERTH_FUZZ(cuDeviceGetAttribute, out, below(256), device)
+BERTH_FUZZ(cuDeviceGetProperties, out, device)
+BERTH_FUZZ(cuDeviceComputeCapability, out, out, device)
+BERTH_FUZZ(cuDeviceGetExecAffinitySupport, out, enumerator(0, 1), device)
 BERTH_FUZZ(cuDeviceCanAccessPeer, out, device, device)
 BERTH_FUZZ(cuDeviceGetByPCIBusId, out, text_in)
 BERTH_FUZZ(cuDeviceGetP2PAttribute, out, enumerator(1, 2, 3, 4, 5, 0, 6), device, device)
@@ -51,6 +55,15 @@ BERTH_FUZZ(cuCtxPopCurrent, out)
 BERTH_FUZZ(cuCtxGetCurrent, out)
 BERTH_FUZZ(cuCtxSetCurrent, handle(Kind::context))
 BERTH_FUZZ(cuCtxGetDevice, out)
+BERTH_FUZZ(cuCtxSetFlags, number(0, 1, 2, 4, 8, 0x80))
+BERTH_FUZZ(cuCtxGetLimit, out, enumerator(0, 1, 2, 3, 4, 5, 6, 7, 10))
+BERTH_FUZZ(cuCtxSetLimit, enumerator(0, 1, 2, 3, 4, 5, 6, 7, 10), size)
+BERTH_FUZZ(cuCtxGetCacheConfig, out)
+BERTH_FUZZ(cuCtxSetCacheConfig, enumerator(0, 1, 2, 3, 4))
+BERTH_FUZZ(cuCtxResetPersistingL2Cache)
+BERTH_FUZZ(cuFlushGPUDirectRDMAWrites, enumerator(0, 1), enumerator(100, 200, 0))
+BERTH_FUZZ(cuProfilerStart)
+BERTH_FUZZ(cuProfilerStop)
 BERTH_FUZZ(cuCtxSynchronize)
 BERTH_FUZZ(cuCtxGetStreamPriorityRange, out, out)
 BERTH_FUZZ(cuCtxEnablePeerAccess, handle(Kind::context), zero_flags)
@@ -82,6 +95,10 @@ BERTH_FUZZ(cuMemAdvise, address(Kind::memory), size, enumerator(1, 2, 3, 4, 5, 6
            location_value)
 BERTH_FUZZ(cuMemAdvise_v1, address(Kind::memory), size, enumerator(1, 2, 3, 4, 5, 6, 0, 7),
            number(0, 1, -1, 7))
+BERTH_FUZZ(cuMemPrefetchBatchAsync, destinations, sizes, copy_count, locations, firsts, copy_count,
+           zero_flags, handle(Kind::stream))
+BERTH_FUZZ(cuStreamAttachMemAsync, handle(Kind::stream), address(Kind::memory), number(0, 100),
+           number(1, 2, 4, 0))
 BERTH_FUZZ(cuMemRangeGetAttribute, out, number(4, 8, 0, 3), enumerator(1, 2, 3, 4, 5, 8, 0, 9),
            address(Kind::memory), size)
 BERTH_FUZZ(cuMemRangeGetAttributes, range_data, range_sizes, range_attributes, number(2, 1, 0),
@@ -115,6 +132,8 @@ BERTH_FUZZ(cuMemImportFromShareableHandle, made(Kind::physical), handle(Kind::de
 BERTH_FUZZ(cuMemRetainAllocationHandle, made(Kind::physical), address(Kind::mapping))
 BERTH_FUZZ(cuMemGetAllocationPropertiesFromHandle, out, handle(Kind::physical))
 
+BERTH_FUZZ(cuIpcGetEventHandle, out, handle(Kind::event))
+BERTH_FUZZ(cuIpcOpenEventHandle, made(Kind::event), ipc_event)
 BERTH_FUZZ(cuIpcGetMemHandle, out, address(Kind::memory))
 BERTH_FUZZ(cuIpcOpenMemHandle, made_memory(Kind::memory), ipc_memory, number(1, 0))
 BERTH_FUZZ(cuIpcCloseMemHandle, ending_address(Kind::memory))
@@ -158,6 +177,9 @@ BERTH_FUZZ(cuStreamGetId, handle(Kind::stream), out)
 BERTH_FUZZ(cuStreamGetCtx, handle(Kind::stream), out)
 BERTH_FUZZ(cuStreamGetDevice, handle(Kind::stream), out)
 BERTH_FUZZ(cuStreamAddCallback, handle(Kind::stream), stream_callback, number(0), zero_flags)
+BERTH_FUZZ(cuStreamGetAttribute, handle(Kind::stream), stream_attribute_id, out)
+BERTH_FUZZ(cuStreamSetAttribute, handle(Kind::stream), stream_attribute_id, stream_attribute)
+BERTH_FUZZ(cuStreamCopyAttributes, handle(Kind::stream), handle(Kind::stream))
 BERTH_FUZZ(cuStreamDestroy, ending(Kind::stream))
 BERTH_FUZZ(cuStreamQuery, handle(Kind::stream))
 BERTH_FUZZ(cuStreamSynchronize, handle(Kind::stream))
@@ -189,6 +211,7 @@ BERTH_FUZZ(cuKernelGetFunction, out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetLibrary, out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetName, uncertain_out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetAttribute, out, below(20), handle(Kind::function), device)
+BERTH_FUZZ(cuKernelSetCacheConfig, handle(Kind::function), enumerator(0, 1, 2, 3, 4), device)
 BERTH_FUZZ(cuKernelSetAttribute, below(20), number(0, -1), handle(Kind::function), device)
 BERTH_FUZZ(cuLaunchKernel, handle(Kind::function), number(1, 0, 7), number(1, 65536), number(1, 0),
            number(1, 1024, 1025), number(1, 32), number(1, 65), number(0, 48 << 10, -1),
@@ -221,6 +244,8 @@ BERTH_FUZZ(cuMemcpyDtoDAsync, copy_address, copy_address, size, handle(Kind::str
 BERTH_FUZZ(cuMemcpy2D, rectangle)
 BERTH_FUZZ(cuMemcpy2DUnaligned, rectangle)
 BERTH_FUZZ(cuMemcpy2DAsync, rectangle, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpy3D, volume)
+BERTH_FUZZ(cuMemcpy3DAsync, volume, handle(Kind::stream))
 BERTH_FUZZ(cuMemcpyBatchAsync, destinations, sources, sizes, copy_count, copy_attributes, firsts,
            copy_count, handle(Kind::stream))
 
@@ -274,6 +299,42 @@ BERTH_FUZZ(cuGraphAddEventRecordNode, made(Kind::node), handle(Kind::graph),
            handles_in(Kind::node), handles_count, handle(Kind::event))
 BERTH_FUZZ(cuGraphAddEventWaitNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
            handles_count, handle(Kind::event))
+BERTH_FUZZ(cuGraphHostNodeGetParams, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphHostNodeSetParams, handle(Kind::node), host_node)
+BERTH_FUZZ(cuGraphExecHostNodeSetParams, handle(Kind::exec), handle(Kind::node), host_node)
+BERTH_FUZZ(cuGraphEventRecordNodeGetEvent, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphEventRecordNodeSetEvent, handle(Kind::node), handle(Kind::event))
+BERTH_FUZZ(cuGraphExecEventRecordNodeSetEvent, handle(Kind::exec), handle(Kind::node),
+           handle(Kind::event))
+BERTH_FUZZ(cuGraphEventWaitNodeGetEvent, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphEventWaitNodeSetEvent, handle(Kind::node), handle(Kind::event))
+BERTH_FUZZ(cuGraphExecEventWaitNodeSetEvent, handle(Kind::exec), handle(Kind::node),
+           handle(Kind::event))
+BERTH_FUZZ(cuGraphAddMemcpyNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, volume, handle(Kind::context))
+BERTH_FUZZ(cuGraphMemcpyNodeGetParams, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphMemcpyNodeSetParams, handle(Kind::node), volume)
+BERTH_FUZZ(cuGraphExecMemcpyNodeSetParams, handle(Kind::exec), handle(Kind::node), volume,
+           handle(Kind::context))
+BERTH_FUZZ(cuGraphAddMemsetNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, fill_node, handle(Kind::context))
+BERTH_FUZZ(cuGraphMemsetNodeGetParams, handle(Kind::node), out)
+BERTH_FUZZ(cuGraphMemsetNodeSetParams, handle(Kind::node), fill_node)
+BERTH_FUZZ(cuGraphExecMemsetNodeSetParams, handle(Kind::exec), handle(Kind::node), fill_node,
+           handle(Kind::context))
+BERTH_FUZZ(cuGraphAddNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           number(0), handles_count, generic_node)
+BERTH_FUZZ(cuGraphNodeSetParams, handle(Kind::node), generic_node)
+BERTH_FUZZ(cuGraphExecNodeSetParams, handle(Kind::exec), handle(Kind::node), generic_node)
+BERTH_FUZZ(cuGraphAddDependencies, handle(Kind::graph), handles_in(Kind::node),
+           handles_in(Kind::node), number(0), handles_count)
+BERTH_FUZZ(cuGraphRemoveDependencies, handle(Kind::graph), handles_in(Kind::node),
+           handles_in(Kind::node), number(0), handles_count)
+BERTH_FUZZ(cuGraphDestroyNode, ending(Kind::node))
+BERTH_FUZZ(cuGraphNodeSetEnabled, handle(Kind::exec), handle(Kind::node), number(0, 1, 2))
+BERTH_FUZZ(cuGraphNodeGetEnabled, handle(Kind::exec), handle(Kind::node), out)
+BERTH_FUZZ(cuGraphExecChildGraphNodeSetParams, handle(Kind::exec), handle(Kind::node),
+           handle(Kind::graph))
 BERTH_FUZZ(cuGraphExecUpdate, handle(Kind::exec), handle(Kind::graph), uncertain_out)
 BERTH_FUZZ(cuGraphDebugDotPrint, handle(Kind::graph), number(0), zero_flags)
 BERTH_FUZZ(cuGraphNodeGetType, handle(Kind::node), out)

@@ -114,7 +114,7 @@ class Result {
   [[nodiscard]] bool is_null() const { return is_null_; }
 
  private:
-  static constexpr std::size_t kBytes = 128;
+  static constexpr std::size_t kBytes = 256;
   static constexpr std::size_t kLargestUntyped = 16;  // behind a void*
 
   alignas(16) std::array<std::byte, kBytes> bytes_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver has no events that processes share: what berth says then, and by a driver
-// that answers as NVIDIA's may.
+// Events that processes share: what berth refuses itself, and what it makes of the answers of
+// drivers. Two processes are in tests/sim/interprocess_event_test.cpp.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -45,11 +45,12 @@ TEST_CASE("an event for other processes has no timing, and is not pooled") {
 }
 
 TEST_CASE("a driver without events that processes share is named") {
-  Simulation simulation;
-  DeviceContext& context = simulation.runtime->default_stream(kDevice).context();
-  const Event event(context, {.interprocess = true});
+  TappedDevice test;
+  test.tap.hide(DriverCall::ipc_get_event_handle);
+  test.tap.hide(DriverCall::ipc_open_event_handle);
+  const Event event(test.context, {.interprocess = true});
   CHECK(contains(message_of<NotSupported>([&] { return event.ref().ipc_handle(); }), "sim"));
-  message_of<NotSupported>([&] { return Event::open(context, {}); });
+  message_of<NotSupported>([&] { return Event::open(test.context, {}); });
 }
 
 TEST_CASE("an event that was not made for other processes is refused in berth's words") {

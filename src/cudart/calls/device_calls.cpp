@@ -181,6 +181,17 @@ cudaError_t berth_cudart_cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config
   });
 }
 
+cudaError_t berth_cudart_cudaCtxResetPersistingL2Cache() {
+  return forward(Needs::context, &Driver::cuCtxResetPersistingL2Cache);
+}
+
+cudaError_t berth_cudart_cudaDeviceFlushGPUDirectRDMAWrites(
+    cudaFlushGPUDirectRDMAWritesTarget target, cudaFlushGPUDirectRDMAWritesScope scope) {
+  return forward(Needs::context, &Driver::cuFlushGPUDirectRDMAWrites,
+                 static_cast<CUflushGPUDirectRDMAWritesTarget>(target),
+                 static_cast<CUflushGPUDirectRDMAWritesScope>(scope));
+}
+
 cudaError_t berth_cudart_cudaDeviceSynchronize() {
   return forward(Needs::context, &Driver::cuCtxSynchronize);
 }

@@ -96,6 +96,15 @@ cudaError_t berth_cudart_12_cudaMemPrefetchAsync(const void* pointer, std::size_
                  location_of(device), 0U, stream);
 }
 
+cudaError_t berth_cudart_cudaMemPrefetchBatchAsync(void** pointers, std::size_t* sizes,
+                                                   std::size_t count, cudaMemLocation* locations,
+                                                   std::size_t* firsts, std::size_t location_count,
+                                                   unsigned long long flags, cudaStream_t stream) {
+  return forward(Needs::context, &Driver::cuMemPrefetchBatchAsync, same<CUdeviceptr*>(pointers),
+                 sizes, count, same<CUmemLocation*>(locations), firsts, location_count, flags,
+                 stream);
+}
+
 cudaError_t berth_cudart_cudaMemAdvise(const void* pointer, std::size_t bytes,
                                        cudaMemoryAdvise advice, cudaMemLocation location) {
   return forward(Needs::context, &Driver::cuMemAdvise, address(pointer), bytes,

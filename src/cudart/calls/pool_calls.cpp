@@ -11,6 +11,24 @@ static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
 static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
 static_assert(sizeof(cudaMemPoolPtrExportData) == sizeof(CUmemPoolPtrExportData));
 
+cudaError_t berth_cudart_cudaMemGetDefaultMemPool(cudaMemPool_t* pool, cudaMemLocation* location,
+                                                  cudaMemAllocationType type) {
+  return forward(Needs::driver, &Driver::cuMemGetDefaultMemPool, pool,
+                 same<CUmemLocation*>(location), static_cast<CUmemAllocationType>(type));
+}
+
+cudaError_t berth_cudart_cudaMemGetMemPool(cudaMemPool_t* pool, cudaMemLocation* location,
+                                           cudaMemAllocationType type) {
+  return forward(Needs::driver, &Driver::cuMemGetMemPool, pool, same<CUmemLocation*>(location),
+                 static_cast<CUmemAllocationType>(type));
+}
+
+cudaError_t berth_cudart_cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type,
+                                           cudaMemPool_t pool) {
+  return forward(Needs::driver, &Driver::cuMemSetMemPool, same<CUmemLocation*>(location),
+                 static_cast<CUmemAllocationType>(type), pool);
+}
+
 cudaError_t berth_cudart_cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream) {
   return forward(Needs::context, &Driver::cuMemAllocAsync, same<CUdeviceptr*>(pointer), bytes,
                  stream);

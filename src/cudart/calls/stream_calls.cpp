@@ -5,6 +5,8 @@
 
 namespace berth::cudart {
 
+static_assert(sizeof(cudaStreamAttrValue) == sizeof(CUstreamAttrValue));
+
 cudaError_t berth_cudart_cudaStreamCreate(cudaStream_t* stream) {
   return forward(Needs::context, &Driver::cuStreamCreate, stream, unsigned{cudaStreamDefault});
 }
@@ -36,6 +38,28 @@ cudaError_t berth_cudart_cudaStreamGetId(cudaStream_t stream, unsigned long long
 
 cudaError_t berth_cudart_cudaStreamGetDevice(cudaStream_t stream, int* device) {
   return forward(Needs::context, &Driver::cuStreamGetDevice, stream, device);
+}
+
+cudaError_t berth_cudart_cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                                cudaStreamAttrValue* value) {
+  return forward(Needs::context, &Driver::cuStreamGetAttribute, stream,
+                 static_cast<CUstreamAttrID>(attribute), same<CUstreamAttrValue*>(value));
+}
+
+cudaError_t berth_cudart_cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                                const cudaStreamAttrValue* value) {
+  return forward(Needs::context, &Driver::cuStreamSetAttribute, stream,
+                 static_cast<CUstreamAttrID>(attribute), same<const CUstreamAttrValue*>(value));
+}
+
+cudaError_t berth_cudart_cudaStreamCopyAttributes(cudaStream_t destination, cudaStream_t source) {
+  return forward(Needs::context, &Driver::cuStreamCopyAttributes, destination, source);
+}
+
+cudaError_t berth_cudart_cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer,
+                                                  std::size_t bytes, unsigned flags) {
+  return forward(Needs::context, &Driver::cuStreamAttachMemAsync, stream, address(pointer), bytes,
+                 flags);
 }
 
 cudaError_t berth_cudart_cudaStreamQuery(cudaStream_t stream) {

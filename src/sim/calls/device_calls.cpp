@@ -87,6 +87,58 @@ CUresult berth_sim_cuDeviceGetAttribute(int* value, CUdevice_attribute attribute
   return CUDA_SUCCESS;
 }
 
+CUresult berth_sim_cuDeviceGetProperties(CUdevprop* properties, CUdevice device) {
+  Call call(Function::k_cuDeviceGetProperties, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const auto attribute = [&](CUdevice_attribute wanted) {
+    const DeviceFacts& facts = call.state().device_at(device).facts;
+    return device_attribute(call.state().config, facts, wanted).value_or(0);
+  };
+  *properties = {.maxThreadsPerBlock = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+                 .maxThreadsDim = {attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X),
+                                   attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
+                                   attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
+                 .maxGridSize = {attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X),
+                                 attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
+                                 attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
+                 .sharedMemPerBlock = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+                 .totalConstantMemory = attribute(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+                 .SIMDWidth = attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+                 .memPitch = attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH),
+                 .regsPerBlock = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+                 .clockRate = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+                 .textureAlign = attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)};
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
+  Call call(Function::k_cuDeviceComputeCapability, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const DeviceFacts& facts = call.state().device_at(device).facts;
+  const Config& config = call.state().config;
+  *major =
+      device_attribute(config, facts, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR).value_or(0);
+  *minor =
+      device_attribute(config, facts, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR).value_or(0);
+  return CUDA_SUCCESS;
+}
+
+// A context cannot be confined to some multiprocessors.
+CUresult berth_sim_cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType type,
+                                                  CUdevice device) {
+  Call call(Function::k_cuDeviceGetExecAffinitySupport, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (supported == nullptr || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *supported = 0;
+  return CUDA_SUCCESS;
+}
+
 CUresult berth_sim_cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   Call call(Function::k_cuDeviceCanAccessPeer, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Event Management".
+#include <memory>
+#include <utility>
+
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
+#include "sim/work/hidden_stream.hpp"
 
 namespace berth::sim {
 
@@ -13,7 +17,14 @@ CUresult berth_sim_cuEventCreate(CUevent* event, unsigned flags) {
   if (event == nullptr || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<InterprocessEvent> shared;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0) {
+    const auto slot = static_cast<std::size_t>(call.context().device);
+    shared = InterprocessEvent::create(call.state().devices[slot].facts.uuid);
+    if (shared == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   Event& made = call.state().events.create(call.context().handle, flags);
+  made.shared = std::move(shared);
   made.made_at = call.state().stacks.here();
   *event = from_handle<CUevent>(made.handle);
   return CUDA_SUCCESS;
@@ -48,9 +59,24 @@ CUresult record(Call& call, CUevent event, CUstream stream, unsigned flags) BERT
   recorded->captured = found->captured;
   if (is_captured) return CUDA_SUCCESS;
   recorded->record = Scheduler::next_ticket(*found);
-  call.state().scheduler.submit(*found, RecordWork{recorded->handle});
-  recorded->clock = found->order.clock;
+  const Handle handle = recorded->handle;
+  call.state().scheduler.submit(*found, begin_record(*recorded));
+  if (Event* const made = call.state().events.find(handle))
+    note_record(call.state(), *made, found->order.clock);
   return CUDA_SUCCESS;
+}
+
+/// Waits for the latest record, which is one of another process.
+CUresult wait_for_foreign_record(Call& call, const Event& event) BERTH_REQUIRES(mutex) {
+  State& state = call.state();
+  const Handle context = event.context;
+  const Context& owner = *state.contexts.find(context);
+  Stream& waits = open_hidden_stream(state, owner, *state.streams.find(owner.legacy_stream));
+  waits.channel.reset();
+  const Submitted submitted =
+      submit_behind(state, waits, wait_for_foreign(event), {{{}, {}, state.shared_order}});
+  state.scheduler.destroy(waits);
+  return call.synchronize({{submitted.ticket}, submitted.clock}, context);
 }
 
 /// Looks up an event, and enters its context. Null if the handle is invalid.
@@ -84,6 +110,11 @@ CUresult berth_sim_cuEventQuery(CUevent event) {
   if (fault != CUDA_SUCCESS) return fault;
   const CUresult refusal = refuse_observation(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
+  if (found->is_foreign()) {
+    const bool is_done = found->shared->done() >= found->shared->recorded();
+    if (is_done) call.state().order.host_sees(call.state().shared_order);
+    return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  }
   return call.sees_done(found->awaited()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -94,7 +125,8 @@ CUresult berth_sim_cuEventSynchronize(CUevent event) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refusal = refuse_observation(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
-  return call.synchronize(found->awaited(), found->context);
+  return found->is_foreign() ? wait_for_foreign_record(call, *found)
+                             : call.synchronize(found->awaited(), found->context);
 }
 
 CUresult berth_sim_cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {

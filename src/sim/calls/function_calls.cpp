@@ -104,6 +104,17 @@ CUresult berth_sim_cuFuncSetCacheConfig(CUfunction function, CUfunc_cache prefer
   return is_known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult berth_sim_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache preference,
+                                          CUdevice device) {
+  Call call(Function::k_cuKernelSetCacheConfig, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (call.state().functions.find(to_handle(kernel)) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const bool is_known =
+      preference >= CU_FUNC_CACHE_PREFER_NONE && preference <= CU_FUNC_CACHE_PREFER_EQUAL;
+  return is_known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult berth_sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function,
                                                                int threads,
                                                                std::size_t shared_bytes) {

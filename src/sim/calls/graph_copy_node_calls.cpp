@@ -86,8 +86,8 @@ CUresult berth_sim_cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* p
 }
 
 CUresult berth_sim_cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* params) {
-  return change_graph_node(Function::k_cuGraphMemcpyNodeSetParams, node,
-                           CU_GRAPH_NODE_TYPE_MEMCPY, params, read_copy_node);
+  return change_graph_node(Function::k_cuGraphMemcpyNodeSetParams, node, CU_GRAPH_NODE_TYPE_MEMCPY,
+                           params, read_copy_node);
 }
 
 CUresult berth_sim_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -123,8 +123,8 @@ CUresult berth_sim_cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE
 
 CUresult berth_sim_cuGraphMemsetNodeSetParams(CUgraphNode node,
                                               const CUDA_MEMSET_NODE_PARAMS* params) {
-  return change_graph_node(Function::k_cuGraphMemsetNodeSetParams, node,
-                           CU_GRAPH_NODE_TYPE_MEMSET, params, read_fill_node);
+  return change_graph_node(Function::k_cuGraphMemsetNodeSetParams, node, CU_GRAPH_NODE_TYPE_MEMSET,
+                           params, read_fill_node);
 }
 
 CUresult berth_sim_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,

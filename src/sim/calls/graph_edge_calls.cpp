@@ -45,8 +45,7 @@ Graph* find_graph(State& state, CUgraph graph, const CUgraphNode* from, const CU
 }
 
 void remove_edge(GraphNode& node, CUgraphNode earlier) {
-  node.dependencies.erase(
-      std::find(node.dependencies.begin(), node.dependencies.end(), earlier));
+  node.dependencies.erase(std::find(node.dependencies.begin(), node.dependencies.end(), earlier));
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ CUresult berth_sim_cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph,
 CUresult add_allocation_node(State& state, const NodePlace& place,
                              CUDA_MEM_ALLOC_NODE_PARAMS* params) {
   Graph* found = state.graphs.find(to_handle(place.graph));
-  if (place.node == nullptr || found == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (place.node == nullptr || found == nullptr || params == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   if (found->parent_node != 0) return CUDA_ERROR_NOT_SUPPORTED;
   auto earlier = read_dependencies(state, *found, place.dependencies, place.count);
   if (!earlier) return CUDA_ERROR_INVALID_VALUE;
@@ -125,7 +126,8 @@ CUresult berth_sim_cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph,
 CUresult add_free_node(State& state, const NodePlace& place, CUdeviceptr pointer) {
   Graph* found = state.graphs.find(to_handle(place.graph));
   const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, pointer);
-  if (place.node == nullptr || found == nullptr || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (place.node == nullptr || found == nullptr || memory == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   if (found->parent_node != 0) return CUDA_ERROR_NOT_SUPPORTED;
   auto earlier = read_dependencies(state, *found, place.dependencies, place.count);
   if (!earlier || !claim_free(state, *found, *memory)) return CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory and events of other processes.
 // Source: CUDA Driver API, "Memory Management": the functions of IPC.
+#include <memory>
+#include <utility>
+
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
 #include "sim/memory/ipc_memory.hpp"
@@ -45,6 +48,32 @@ CUresult berth_sim_cuIpcCloseMemHandle(CUdeviceptr pointer) {
   if (state.ipc_imports.at(pointer).references != 0) return CUDA_SUCCESS;    // opened again
   state.races.check_end(state, *range, call.site());
   drop_import(state, *range);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
+  Call call(Function::k_cuIpcGetEventHandle, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Event* const found = call.state().events.find(to_handle(event));
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // What another process created, it shares itself.
+  const bool is_own = (found->flags & CU_EVENT_INTERPROCESS) != 0;
+  if (handle == nullptr || !is_own) return CUDA_ERROR_INVALID_VALUE;
+  *handle = found->shared->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
+  Call call(Function::k_cuIpcOpenEventHandle, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUresult error = CUDA_SUCCESS;
+  std::shared_ptr<InterprocessEvent> shared = InterprocessEvent::open(handle, error);
+  if (shared == nullptr) return error;
+  Event& made = call.state().events.create(call.context().handle, CU_EVENT_DISABLE_TIMING);
+  made.shared = std::move(shared);
+  made.made_at = call.state().stacks.here();
+  *event = from_handle<CUevent>(made.handle);
   return CUDA_SUCCESS;
 }
 

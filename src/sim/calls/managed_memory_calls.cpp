@@ -68,6 +68,19 @@ void set_accessed_by(Advice& advice, const CUmemLocation& location, bool is_set)
   advice.accessed_by = is_set ? advice.accessed_by | bit : advice.accessed_by & ~bit;
 }
 
+/// Checks the arguments of a batch: `firsts` are the indices at which each location begins.
+bool is_batch(const CUdeviceptr* pointers, const std::size_t* sizes, std::size_t count,
+              const CUmemLocation* locations, const std::size_t* firsts, std::size_t location_count,
+              unsigned long long flags) {
+  if (count == 0 || location_count == 0 || location_count > count || flags != 0) return false;
+  if (pointers == nullptr || sizes == nullptr || locations == nullptr || firsts == nullptr)
+    return false;
+  if (firsts[0] != 0) return false;
+  for (std::size_t i = 1; i < location_count; ++i)
+    if (firsts[i] <= firsts[i - 1] || firsts[i] >= count) return false;
+  return true;
+}
+
 CUresult advise(Call& call, CUdeviceptr pointer, std::size_t bytes, CUmem_advise what,
                 CUmemLocation location) {
   State& state = call.state();
@@ -220,6 +233,52 @@ CUresult berth_sim_cuMemPrefetchAsync_v1(CUdeviceptr pointer, std::size_t bytes,
   Call call(Function::k_cuMemPrefetchAsync, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   return prefetch(call, pointer, bytes, location_of(device), stream);
+}
+
+// What is wrong with a prefetch is found before the first of them.
+CUresult berth_sim_cuMemPrefetchBatchAsync(CUdeviceptr* pointers, std::size_t* sizes,
+                                           std::size_t count, CUmemLocation* locations,
+                                           std::size_t* firsts, std::size_t location_count,
+                                           unsigned long long flags, CUstream stream) {
+  Call call(Function::k_cuMemPrefetchBatchAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (!is_batch(pointers, sizes, count, locations, firsts, location_count, flags))
+    return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!is_managed(call.state(), pointers[i], sizes[i])) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < location_count; ++i) {
+    const CUresult accepted = check_location(call.state(), locations[i]);
+    if (accepted != CUDA_SUCCESS) return accepted;
+  }
+  std::size_t location = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (location + 1 < location_count && firsts[location + 1] == i) ++location;
+    const CUresult result = prefetch(call, pointers[i], sizes[i], locations[location], stream);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Managed memory is accessible everywhere here, to whatever it is attached.
+CUresult berth_sim_cuStreamAttachMemAsync(CUstream stream, CUdeviceptr pointer, std::size_t bytes,
+                                          unsigned flags) {
+  Call call(Function::k_cuStreamAttachMemAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Range* const range = call.state().addresses.find(pointer);
+  const bool is_whole = range != nullptr && range->kind == RangeKind::managed &&
+                        range->start == pointer && (bytes == 0 || bytes == range->bytes);
+  const bool is_known =
+      flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE;
+  const bool needs_stream = flags == CU_MEM_ATTACH_SINGLE;
+  if (!is_whole || !is_known || (needs_stream && found->kind == StreamKind::legacy))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult refusal = refuse_unrecordable(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  call.state().scheduler.submit(*found, WaitWork{});
+  return CUDA_SUCCESS;
 }
 
 CUresult berth_sim_cuMemAdvise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise what,

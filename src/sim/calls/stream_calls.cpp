@@ -100,6 +100,11 @@ CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fl
   }
   Scheduler& scheduler = call.state().scheduler;
   call.state().order.order_after(found->order, waited_for->clock);
+  if (waited_for->is_foreign()) {
+    call.state().order.order_after(found->order, call.state().shared_order);
+    scheduler.submit(*found, wait_for_foreign(*waited_for));
+    return CUDA_SUCCESS;
+  }
   // On the legacy stream, even a wait without dependencies orders the blocking streams.
   if (scheduler.done(waited_for->record) && found->kind != StreamKind::legacy) return CUDA_SUCCESS;
   scheduler.submit(*found, WaitWork{}, waited_for->record);

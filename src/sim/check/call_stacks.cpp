@@ -61,6 +61,12 @@ NativeFrame describe(const Module& module) {
   return {std::filesystem::canonical(file, ignored).string(), module.address - module.base};
 }
 
+/// Whether it is berth's CUDA runtime: NVIDIA's does not run on the simulator.
+bool is_runtime(const Module& module) {
+  const std::string_view file = module.file == nullptr ? "" : module.file;
+  return file.substr(file.rfind('/') + 1).starts_with("libcudart.so");
+}
+
 std::vector<NativeFrame> native_frames(const CallStack& stack) {
   const Module own = find_module(reinterpret_cast<const void*>(&native_frames));
   // A program that contains the simulator has frames of both in one module.
@@ -69,7 +75,7 @@ std::vector<NativeFrame> native_frames(const CallStack& stack) {
   for (const void* returns_to : stack.addresses) {
     // The call precedes its return address, which may belong to the next function.
     const Module module = find_module(static_cast<const char*>(returns_to) - 1);
-    is_own = is_own && module.base == own.base;
+    is_own = is_own && (module.base == own.base || is_runtime(module));
     if (!is_own) frames.push_back(describe(module));
   }
   return frames;

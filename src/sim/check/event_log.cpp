@@ -47,6 +47,7 @@ struct Describe {
     return format_text("prefetch of {} B", prefetch.bytes);
   }
   std::string operator()(const WaitValueWork& wait) const {
+    if (wait.event != nullptr) return "wait for an event of another process";
     return format_text("wait for the value {}", wait.value);
   }
   std::string operator()(const WriteValueWork& write) const {

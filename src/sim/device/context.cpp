@@ -5,6 +5,8 @@
 #include <bit>
 #include <pthread.h>
 
+#include "berth/bytes.hpp"
+
 #include "base/check.hpp"
 #include "sim/fork.hpp"
 #include "sim/memory/host_memory.hpp"
@@ -98,6 +100,13 @@ Context& make_context(State& state, int ordinal) {
   Stream& legacy = state.streams.create(context.handle, slot, StreamKind::legacy, 0);
   state.channels.assign(context, legacy);
   context.legacy_stream = legacy.handle;
+  // Source: CUDA Programming Guide, "Device-Side Runtime", "Formatted Output", "Heap Memory
+  // Allocation"; cuCtxSetLimit.
+  context.settings.limits[CU_LIMIT_STACK_SIZE] = 1_KiB;
+  context.settings.limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1_MiB;
+  context.settings.limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8_MiB;
+  context.settings.limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
+  context.settings.limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
   return context;
 }
 

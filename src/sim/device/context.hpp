@@ -7,6 +7,8 @@
 
 #include <cuda.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +23,12 @@ namespace berth::sim {
 
 struct State;
 
+/// What a program sets for kernels, which has no effect.
+struct ContextSettings {
+  std::array<std::size_t, CU_LIMIT_MAX> limits = {};  ///< by CUlimit
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
+};
+
 struct Context {
   Context(Handle handle_, int device_, int ordinal_)
       : handle(handle_), device(device_), ordinal(ordinal_) {}
@@ -33,6 +41,7 @@ struct Context {
   bool primary = false;  ///< its device's; otherwise a caller made it, and ends it
   unsigned flags = 0;    ///< CUctx_flags
   DeviceSet peers = 0;   ///< whose allocations it may reach
+  ContextSettings settings;
   Handle legacy_stream = 0;
   std::uint64_t channels_dealt = 0;                              ///< to streams, in turn
   std::unordered_map<int, ChannelWaits> channel_waits;           // by channel

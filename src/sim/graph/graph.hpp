@@ -83,9 +83,9 @@ struct Graph {
 
   Counted counted;
   Handle handle;
-  Handle capture = 0;      ///< the capture that records and owns it
-  Handle parent_node = 0;  ///< the node that runs and owns it as a child graph
-  Handle exec = 0;         ///< the latest made from it; the only one if it owns memory
+  Handle capture = 0;              ///< the capture that records and owns it
+  Handle parent_node = 0;          ///< the node that runs and owns it as a child graph
+  Handle exec = 0;                 ///< the latest made from it; the only one if it owns memory
   std::vector<CUgraphNode> nodes;  ///< in the order in which they were added
   /// Whether a node may come before one of its dependencies.
   bool has_later_dependencies = false;

@@ -62,8 +62,8 @@ Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
   Event& event = *state.events.find(record->event);
   event.captured = {};
   event.record = Scheduler::next_ticket(stream);
-  Submitted submitted = submit_behind(state, stream, node.work, after);
-  event.clock = submitted.clock;
+  Submitted submitted = submit_behind(state, stream, begin_record(event), after);
+  note_record(state, event, submitted.clock);
   return submitted;
 }
 
@@ -80,6 +80,10 @@ std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const S
     if (node.awaits != 0) {
       const Event& event = *state.events.find(node.awaits);
       after.push_back({event.record, {}, event.clock});
+      if (event.is_foreign()) {
+        after.push_back({{}, {}, state.shared_order});
+        after.push_back(submit_behind(state, *chains[node.chain], wait_for_foreign(event), after));
+      }
     }
     all.push_back(submit_node(state, node, *chains[node.chain], after, launcher.context));
     if (node.is_last) last.push_back(all.back());

@@ -80,7 +80,8 @@ CUresult update_child(State& state, GraphExec& exec, const GraphNode& node, cons
   });
   GraphExec fresh(0, exec.flags);
   deal_out(state, child, fresh);
-  if (end == exec.nodes.end() || end->child_nodes != fresh.nodes.size()) return CUDA_ERROR_INVALID_VALUE;
+  if (end == exec.nodes.end() || end->child_nodes != fresh.nodes.size())
+    return CUDA_ERROR_INVALID_VALUE;
   const auto first = static_cast<std::size_t>(end - exec.nodes.begin()) - end->child_nodes;
   for (std::size_t i = 0; i < fresh.nodes.size(); ++i) {
     const GraphExec::Node& old = exec.nodes[first + i];

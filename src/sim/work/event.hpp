@@ -6,10 +6,12 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "sim/check/happens_before.hpp"
 #include "sim/graph/capture.hpp"
 #include "sim/handle_table.hpp"
+#include "sim/work/interprocess_event.hpp"
 #include "sim/work/operation.hpp"
 
 namespace berth::sim {
@@ -20,6 +22,10 @@ struct Event {
 
   [[nodiscard]] bool recorded() const { return record.stream != 0; }
   [[nodiscard]] Awaited awaited() const { return {{record}, clock}; }
+  /// Whether its latest record is one of another process.
+  [[nodiscard]] bool is_foreign() const {
+    return shared != nullptr && shared->recorded() != own_record;
+  }
   [[nodiscard]] bool timed() const { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
 
   Handle handle;
@@ -30,6 +36,8 @@ struct Event {
   Clock clock;                         ///< the predecessors of the latest record
   CapturePoint captured;               ///< set if the latest record was captured
   std::uint64_t time_ns = 0;           ///< simulated time, set once the record is complete
+  std::shared_ptr<InterprocessEvent> shared = nullptr;  ///< of an interprocess event
+  std::uint64_t own_record = 0;  ///< the number in it of the latest record of this process
 };
 
 using Events = HandleTable<Event, HandleKind::event>;

@@ -19,6 +19,8 @@
 
 namespace berth::sim {
 
+class InterprocessEvent;
+
 /// All work submitted to `stream` up to `sequence`. A destroyed stream has completed all its work.
 struct Ticket {
   Handle stream = 0;
@@ -105,6 +107,8 @@ struct KernelWork {
 /// Stores the time in `event`, unless it was destroyed or recorded again.
 struct RecordWork {
   Handle event;
+  std::shared_ptr<InterprocessEvent> shared = nullptr;  ///< of an interprocess event
+  std::uint64_t number = 0;                             ///< the record's number in it
 };
 
 /// Makes `range`, pool memory, accessible to later work.
@@ -132,6 +136,8 @@ struct WaitValueWork {
   unsigned bytes;
   unsigned condition;      ///< CUstreamWaitValue_flags without the flush
   bool is_kernel = false;  ///< that polls: does not block others in its channel
+  /// If set, it waits until that many records of this event are done instead.
+  std::shared_ptr<const InterprocessEvent> event = nullptr;
 };
 
 struct WriteValueWork {

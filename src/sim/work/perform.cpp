@@ -175,6 +175,7 @@ CUresult Performance::operator()(const RecordWork& record) {
   if (event != nullptr && event->record.stream == stream_.handle &&
       event->record.sequence == operation_.sequence)
     event->time_ns = state_.scheduler.now_ns();
+  if (record.shared != nullptr) record.shared->end_record(record.number);
   return CUDA_SUCCESS;
 }
 
@@ -203,6 +204,7 @@ CUresult Performance::operator()(const PrefetchWork& prefetch) {
 }
 
 CUresult Performance::operator()(const WaitValueWork& wait) {
+  if (wait.event != nullptr) return CUDA_SUCCESS;
   const std::byte* source = locate(state_, context_, wait.address, wait.bytes, Access::read);
   if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   const bool from_host =

@@ -74,6 +74,14 @@ enum class Place {
   at_value,  ///< its head is eligible once memory has a value
 };
 
+/// What a program sets for kernels and waits, which has no effect.
+struct StreamAttributes {
+  CUaccessPolicyWindow window = {};
+  CUsynchronizationPolicy policy = CU_SYNC_POLICY_AUTO;
+  CUlaunchMemSyncDomain domain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+  CUlaunchMemSyncDomainMap domains = {0, 1};
+};
+
 struct Stream {
   Stream(Handle handle_, Handle context_, int device_, StreamKind kind_, int priority_)
       : handle(handle_),
@@ -113,6 +121,7 @@ struct Stream {
   std::optional<Arrival> kernel_arrival = std::nullopt;
   CapturePoint captured;  ///< its position in a capture; empty if it is not capturing
   Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
+  StreamAttributes attributes = {};
   std::optional<int> channel = std::nullopt;  ///< the channel in its context; none: not shared
   std::size_t busy_index = 0;  ///< index in the scheduler's busy streams, while it has work
   Place place = Place::none;

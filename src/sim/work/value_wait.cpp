@@ -50,6 +50,7 @@ const char* name_of(unsigned condition) {
 
 bool value_is_there(State& state, const Context& context, const WaitValueWork& wait) {
   if (context.sticky != CUDA_SUCCESS) return true;
+  if (wait.event != nullptr) return wait.event->done() >= wait.value;
   const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
   return source == nullptr || satisfies(load_value(source, wait.bytes), wait);
 }
@@ -63,6 +64,9 @@ void store_value(std::byte* target, std::uint64_t value, unsigned bytes) {
 }
 
 std::string describe(State& state, const Stream& stream, const WaitValueWork& wait) {
+  if (wait.event != nullptr)
+    return format_text("record {} of an interprocess event, {} of which are done", wait.value,
+                       wait.event->done());
   const Context& context = *state.contexts.find(stream.context);
   const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
   const std::string now =

@@ -36,13 +36,13 @@ End destination_of(const CUDA_MEMCPY2D& copy) {
 }
 
 End source_of(const CUDA_MEMCPY3D& copy) {
-  return {copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcXInBytes,
-          copy.srcY,          copy.srcPitch, copy.srcZ,     copy.srcHeight};
+  return {copy.srcMemoryType, copy.srcHost,  copy.srcDevice, copy.srcXInBytes,
+          copy.srcY,          copy.srcPitch, copy.srcZ,      copy.srcHeight};
 }
 
 End destination_of(const CUDA_MEMCPY3D& copy) {
-  return {copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstXInBytes,
-          copy.dstY,          copy.dstPitch, copy.dstZ,     copy.dstHeight};
+  return {copy.dstMemoryType, copy.dstHost,  copy.dstDevice, copy.dstXInBytes,
+          copy.dstY,          copy.dstPitch, copy.dstZ,      copy.dstHeight};
 }
 
 /// The kind of memory that `type` accepts, in `side`.

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that a program adds to a graph, and their parameters.
+#include "cudart/cudart_fixture.hpp"
+
+namespace cudart_graph_node_test {
+
+using namespace berth::test;
+
+namespace {
+
+#if BERTH_CUDART_MAJOR == 12
+extern "C" {
+decltype(cudaGraphAddNode) add_node __asm__("cudaGraphAddNode_v2");
+berth::cudart::older_abi::GraphAddNode12 add_node_12 __asm__("cudaGraphAddNode");
+}
+#else
+constexpr auto add_node = cudaGraphAddNode;
+#endif
+
+struct Nodes : EagerRuntime {
+  Nodes() { OK(cudaGraphCreate(&graph, 0)); }
+  ~Nodes() {
+    cudaGraphDestroy(graph);
+    cudaGetLastError();
+  }
+
+  [[nodiscard]] cudaMemsetParams fill_of(unsigned value) const {
+    cudaMemsetParams fill{};
+    fill.dst = memory;
+    fill.value = value;
+    fill.elementSize = 1;
+    fill.width = 64;
+    fill.height = 1;
+    return fill;
+  }
+  [[nodiscard]] cudaMemcpy3DParms copy_of(void* to, void* from, cudaMemcpyKind kind) const {
+    cudaMemcpy3DParms copy{};
+    copy.srcPtr = {from, 64, 64, 1};
+    copy.dstPtr = {to, 64, 64, 1};
+    copy.extent = {64, 1, 1};
+    copy.kind = kind;
+    return copy;
+  }
+  void launch(cudaGraphExec_t exec) const {
+    OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+  }
+
+  cudaStream_t stream = make_stream();
+  unsigned char* memory = make_memory(64);
+  unsigned char* host = make_pinned(64);
+  cudaGraph_t graph = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Nodes, "copies and fills are nodes, and tell what they were given") {
+  cudaGraphNode_t fill = nullptr;
+  cudaGraphNode_t copy = nullptr;
+  const cudaMemsetParams filled = fill_of(7);
+  cudaMemcpy3DParms copied = copy_of(host, memory, cudaMemcpyDeviceToHost);
+  OK(cudaGraphAddMemsetNode(&fill, graph, nullptr, 0, &filled));
+  OK(cudaGraphAddMemcpyNode(&copy, graph, &fill, 1, &copied));
+  cudaMemcpy3DParms got{};
+  OK(cudaGraphMemcpyNodeGetParams(copy, &got));
+  CHECK(got.srcPtr.ptr == memory);
+  CHECK(got.dstPtr.ptr == host);
+  CHECK(got.kind == cudaMemcpyDeviceToHost);
+  CHECK(got.extent.width == 64);
+  cudaMemsetParams told{};
+  OK(cudaGraphMemsetNodeGetParams(fill, &told));
+  CHECK(told.dst == memory);
+  CHECK(told.value == 7);
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  launch(exec);
+  CHECK(host[63] == 7);
+  const cudaMemsetParams other = fill_of(8);
+  OK(cudaGraphExecMemsetNodeSetParams(exec, fill, &other));
+  launch(exec);
+  CHECK(host[63] == 8);
+  OK(cudaGraphNodeSetEnabled(exec, copy, 0));
+  host[63] = 0;
+  launch(exec);
+  CHECK(host[63] == 0);
+  OK(cudaGraphExecMemcpyNodeSetParams1D(exec, copy, host, memory, 32, cudaMemcpyDeviceToHost));
+  OK(cudaGraphNodeSetEnabled(exec, copy, 1));
+  host[31] = 0;
+  launch(exec);
+  CHECK(host[31] == 8);
+  CHECK(host[63] == 0);
+  OK(cudaGraphExecDestroy(exec));
+}
+
+TEST_CASE_FIXTURE(Nodes, "a copy of an invalid kind, or of an array, is no node") {
+  cudaGraphNode_t node = nullptr;
+  cudaMemcpy3DParms copy = copy_of(host, memory, static_cast<cudaMemcpyKind>(9));
+  CHECK(cudaGraphAddMemcpyNode(&node, graph, nullptr, 0, &copy) == cudaErrorInvalidMemcpyDirection);
+  copy = copy_of(host, memory, cudaMemcpyDeviceToHost);
+  copy.srcArray = reinterpret_cast<cudaArray_t>(host);
+  CHECK(cudaGraphAddMemcpyNode(&node, graph, nullptr, 0, &copy) == cudaErrorNotSupported);
+  CHECK(cudaGraphAddMemcpyNode(&node, graph, nullptr, 0, nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaGraphAddMemsetNode(&node, graph, nullptr, 0, nullptr) == cudaErrorInvalidValue);
+}
+
+TEST_CASE_FIXTURE(Nodes, "generic parameters make nodes, of memory too") {
+  cudaGraphNode_t allocation = nullptr;
+  cudaGraphNode_t fill = nullptr;
+  cudaGraphNode_t copy = nullptr;
+  cudaGraphNode_t end = nullptr;
+  cudaGraphNodeParams params{};
+  params.type = cudaGraphNodeTypeMemAlloc;
+  params.alloc.poolProps.allocType = cudaMemAllocationTypePinned;
+  params.alloc.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  params.alloc.bytesize = 64;
+  OK(add_node(&allocation, graph, nullptr, nullptr, 0, &params));
+  void* const own = params.alloc.dptr;
+  REQUIRE(own != nullptr);
+  params = {};
+  params.type = cudaGraphNodeTypeMemset;
+  params.memset.dst = own;
+  params.memset.value = 5;
+  params.memset.elementSize = 1;
+  params.memset.width = 64;
+  params.memset.height = 1;
+#if BERTH_CUDART_MAJOR == 12
+  OK(add_node_12(&fill, graph, &allocation, 1, &params));
+#else
+  OK(add_node(&fill, graph, &allocation, nullptr, 1, &params));
+#endif
+  params = {};
+  params.type = cudaGraphNodeTypeMemcpy;
+  params.memcpy.copyParams = copy_of(host, own, cudaMemcpyDeviceToHost);
+  OK(add_node(&copy, graph, &fill, nullptr, 1, &params));
+  OK(cudaGraphAddMemFreeNode(&end, graph, &copy, 1, own));
+  cudaMemAllocNodeParams told{};
+  OK(cudaGraphMemAllocNodeGetParams(allocation, &told));
+  CHECK(told.dptr == own);
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  launch(exec);
+  CHECK(host[63] == 5);
+  OK(cudaGraphExecDestroy(exec));
+  params.type = cudaGraphNodeTypeKernel;
+  CHECK(add_node(&end, graph, nullptr, nullptr, 0, &params) == cudaErrorNotSupported);
+  params.type = cudaGraphNodeTypeEmpty;
+  params.reserved2 = 1;
+  CHECK(add_node(&end, graph, nullptr, nullptr, 0, &params) == cudaErrorInvalidValue);
+}
+
+TEST_CASE_FIXTURE(Nodes, "attributes and limits are kept") {
+  cudaStreamAttrValue value{};
+  value.syncPolicy = cudaSyncPolicySpin;
+  OK(cudaStreamSetAttribute(stream, cudaLaunchAttributeSynchronizationPolicy, &value));
+  const cudaStream_t other = make_stream();
+  OK(cudaStreamCopyAttributes(other, stream));
+  value = {};
+  OK(cudaStreamGetAttribute(other, cudaLaunchAttributeSynchronizationPolicy, &value));
+  CHECK(value.syncPolicy == cudaSyncPolicySpin);
+  std::size_t limit = 0;
+  OK(cudaDeviceSetLimit(cudaLimitStackSize, 2048));
+  OK(cudaDeviceGetLimit(&limit, cudaLimitStackSize));
+  CHECK(limit == 2048);
+  CHECK(cudaDeviceGetLimit(&limit, cudaLimitDevRuntimeSyncDepth) == cudaErrorUnsupportedLimit);
+  OK(cudaCtxResetPersistingL2Cache());
+}
+
+}  // namespace cudart_graph_node_test
