@@ -189,6 +189,12 @@
   X(cudaGraphMemcpyNodeSetParams1D, same, plain) \
   X(cudaGraphExecMemcpyNodeSetParams, same, plain) \
   X(cudaGraphExecMemcpyNodeSetParams1D, same, plain) \
+  X(cudaGraphAddMemcpyNodeToSymbol, same, plain) \
+  X(cudaGraphAddMemcpyNodeFromSymbol, same, plain) \
+  X(cudaGraphMemcpyNodeSetParamsToSymbol, same, plain) \
+  X(cudaGraphMemcpyNodeSetParamsFromSymbol, same, plain) \
+  X(cudaGraphExecMemcpyNodeSetParamsToSymbol, same, plain) \
+  X(cudaGraphExecMemcpyNodeSetParamsFromSymbol, same, plain) \
   X(cudaGraphMemsetNodeGetParams, same, plain) \
   X(cudaGraphMemsetNodeSetParams, same, plain) \
   X(cudaGraphExecMemsetNodeSetParams, same, plain) \

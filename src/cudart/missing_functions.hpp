@@ -73,16 +73,12 @@
   X(cudaGraphAddExternalSemaphoresSignalNode, both) \
   X(cudaGraphAddExternalSemaphoresWaitNode, both) \
   X(cudaGraphAddKernelNode, both) \
-  X(cudaGraphAddMemcpyNodeFromSymbol, both) \
-  X(cudaGraphAddMemcpyNodeToSymbol, both) \
   X(cudaGraphConditionalHandleCreate, both) \
   X(cudaGraphConditionalHandleCreate_v2, only13) \
   X(cudaGraphExecExternalSemaphoresSignalNodeSetParams, both) \
   X(cudaGraphExecExternalSemaphoresWaitNodeSetParams, both) \
   X(cudaGraphExecGetId, only13) \
   X(cudaGraphExecKernelNodeSetParams, both) \
-  X(cudaGraphExecMemcpyNodeSetParamsFromSymbol, both) \
-  X(cudaGraphExecMemcpyNodeSetParamsToSymbol, both) \
   X(cudaGraphExternalSemaphoresSignalNodeGetParams, both) \
   X(cudaGraphExternalSemaphoresSignalNodeSetParams, both) \
   X(cudaGraphExternalSemaphoresWaitNodeGetParams, both) \
@@ -93,8 +89,6 @@
   X(cudaGraphKernelNodeGetParams, both) \
   X(cudaGraphKernelNodeSetAttribute, both) \
   X(cudaGraphKernelNodeSetParams, both) \
-  X(cudaGraphMemcpyNodeSetParamsFromSymbol, both) \
-  X(cudaGraphMemcpyNodeSetParamsToSymbol, both) \
   X(cudaGraphNodeGetContainingGraph, only13) \
   X(cudaGraphNodeGetLocalId, only13) \
   X(cudaGraphNodeGetParams, only13) \

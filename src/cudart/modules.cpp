@@ -6,6 +6,29 @@
 #include "cudart/thread.hpp"
 
 namespace berth::cudart {
+namespace {
+
+/// As if it had been there since the program began: on no stream of the program, done before the
+/// call returns, and allowed while streams capture.
+CUresult make_zeroed(const Driver& driver, std::size_t bytes, CUdeviceptr& memory) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver.cuThreadExchangeStreamCaptureMode(&mode);
+  CUdeviceptr made = 0;
+  CUstream stream = nullptr;
+  CUresult result = driver.cuMemAlloc(&made, bytes);
+  if (result == CUDA_SUCCESS) result = driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  if (result == CUDA_SUCCESS) result = driver.cuMemsetD8Async(made, 0, bytes, stream);
+  if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream);
+  if (stream != nullptr) driver.cuStreamDestroy(stream);
+  if (result == CUDA_SUCCESS)
+    memory = made;
+  else if (made != 0)
+    driver.cuMemFree(made);
+  driver.cuThreadExchangeStreamCaptureMode(&mode);
+  return result;
+}
+
+}  // namespace
 
 Module* Modules::add() {
   const MutexLock lock(mutex_);
@@ -73,10 +96,8 @@ CUresult Modules::variable_address(const Driver& driver, const void* host_variab
   if (known != CUDA_SUCCESS) return known;
   CUdeviceptr& memory = variable.addresses[{context, reset_count()}];
   if (memory == 0) {
-    const CUresult allocated = driver.cuMemAlloc(&memory, variable.bytes);
-    if (allocated != CUDA_SUCCESS) return allocated;
-    const CUresult filled = driver.cuMemsetD8(memory, 0, variable.bytes);
-    if (filled != CUDA_SUCCESS) return filled;
+    const CUresult made = make_zeroed(driver, variable.bytes, memory);
+    if (made != CUDA_SUCCESS) return made;
   }
   address = memory;
   return CUDA_SUCCESS;

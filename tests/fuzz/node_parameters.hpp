@@ -46,7 +46,7 @@ struct FillNode {
              .value = choice,
              .elementSize = choice % 8 == 0 ? 3U : 1U << choice % 3,
              .width = turn.bytes.byte(),
-             .height = choice % 4},
+             .height = choice % 4U},
             choice >= kNull};
   }
 };

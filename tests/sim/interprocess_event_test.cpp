@@ -126,7 +126,7 @@ struct Fixture : SimFixture {
 }  // namespace
 
 TEST_CASE("two processes wait for the work of each other") {
-  for (const char* progress : {"eager", "manual", "random"}) {
+  for (const char* progress : {"eager", "manual", "random", "timed"}) {
     CAPTURE(progress);
     exchange(progress);
   }

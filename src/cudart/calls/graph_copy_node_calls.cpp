@@ -4,6 +4,7 @@
 #include "cudart/call.hpp"
 #include "cudart/functions.hpp"
 #include "cudart/node_params.hpp"
+#include "cudart/symbols.hpp"
 
 namespace berth::cudart {
 namespace {
@@ -28,7 +29,7 @@ template <class Read>
 cudaError_t add_copy(const Addition& addition, Read&& read) {
   return call(Needs::context, [&](const Driver& driver) {
     CUDA_MEMCPY3D copy{};
-    const cudaError_t accepted = read(copy);
+    const cudaError_t accepted = read(driver, copy);
     if (accepted != cudaSuccess) return accepted;
     return to_error(driver.cuGraphAddMemcpyNode(addition.node, addition.graph,
                                                 addition.dependencies, addition.count, &copy,
@@ -40,7 +41,7 @@ template <class Read>
 cudaError_t set_copy(cudaGraphNode_t node, Read&& read) {
   return call(Needs::context, [&](const Driver& driver) {
     CUDA_MEMCPY3D copy{};
-    const cudaError_t accepted = read(copy);
+    const cudaError_t accepted = read(driver, copy);
     return accepted == cudaSuccess ? to_error(driver.cuGraphMemcpyNodeSetParams(node, &copy))
                                    : accepted;
   });
@@ -50,7 +51,7 @@ template <class Read>
 cudaError_t set_copy(cudaGraphExec_t exec, cudaGraphNode_t node, Read&& read) {
   return call(Needs::context, [&](const Driver& driver) {
     CUDA_MEMCPY3D copy{};
-    const cudaError_t accepted = read(copy);
+    const cudaError_t accepted = read(driver, copy);
     if (accepted != cudaSuccess) return accepted;
     return to_error(
         driver.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, current_context(driver)));
@@ -58,11 +59,31 @@ cudaError_t set_copy(cudaGraphExec_t exec, cudaGraphNode_t node, Read&& read) {
 }
 
 auto reading(const cudaMemcpy3DParms* parameters) {
-  return [parameters](CUDA_MEMCPY3D& copy) { return to_driver(parameters, copy); };
+  return [parameters](const Driver&, CUDA_MEMCPY3D& copy) { return to_driver(parameters, copy); };
 }
 
 auto reading(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
-  return [=](CUDA_MEMCPY3D& copy) { return to_driver(destination, source, bytes, kind, copy); };
+  return [=](const Driver&, CUDA_MEMCPY3D& copy) {
+    return to_driver(destination, source, bytes, kind, copy);
+  };
+}
+
+auto reading_to(const Part& part, const void* source, cudaMemcpyKind kind) {
+  return [=](const Driver& driver, CUDA_MEMCPY3D& copy) {
+    if (!is_to_symbol(kind)) return cudaErrorInvalidMemcpyDirection;
+    char* start = nullptr;
+    const cudaError_t found = find(driver, part, start);
+    return found == cudaSuccess ? to_driver(start, source, part.bytes, kind, copy) : found;
+  };
+}
+
+auto reading_from(void* destination, const Part& part, cudaMemcpyKind kind) {
+  return [=](const Driver& driver, CUDA_MEMCPY3D& copy) {
+    if (!is_from_symbol(kind)) return cudaErrorInvalidMemcpyDirection;
+    char* start = nullptr;
+    const cudaError_t found = find(driver, part, start);
+    return found == cudaSuccess ? to_driver(destination, start, part.bytes, kind, copy) : found;
+  };
 }
 
 }  // namespace
@@ -115,6 +136,50 @@ cudaError_t berth_cudart_cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec
                                                             const void* source, std::size_t bytes,
                                                             cudaMemcpyKind kind) {
   return set_copy(exec, node, reading(destination, source, bytes, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                        const cudaGraphNode_t* dependencies,
+                                                        std::size_t count, const void* symbol,
+                                                        const void* source, std::size_t bytes,
+                                                        std::size_t offset, cudaMemcpyKind kind) {
+  return add_copy({node, graph, dependencies, count},
+                  reading_to({symbol, offset, bytes}, source, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                          const cudaGraphNode_t* dependencies,
+                                                          std::size_t count, void* destination,
+                                                          const void* symbol, std::size_t bytes,
+                                                          std::size_t offset, cudaMemcpyKind kind) {
+  return add_copy({node, graph, dependencies, count},
+                  reading_from(destination, {symbol, offset, bytes}, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t node,
+                                                              const void* symbol,
+                                                              const void* source, std::size_t bytes,
+                                                              std::size_t offset,
+                                                              cudaMemcpyKind kind) {
+  return set_copy(node, reading_to({symbol, offset, bytes}, source, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphMemcpyNodeSetParamsFromSymbol(
+    cudaGraphNode_t node, void* destination, const void* symbol, std::size_t bytes,
+    std::size_t offset, cudaMemcpyKind kind) {
+  return set_copy(node, reading_from(destination, {symbol, offset, bytes}, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphExecMemcpyNodeSetParamsToSymbol(
+    cudaGraphExec_t exec, cudaGraphNode_t node, const void* symbol, const void* source,
+    std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
+  return set_copy(exec, node, reading_to({symbol, offset, bytes}, source, kind));
+}
+
+cudaError_t berth_cudart_cudaGraphExecMemcpyNodeSetParamsFromSymbol(
+    cudaGraphExec_t exec, cudaGraphNode_t node, void* destination, const void* symbol,
+    std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
+  return set_copy(exec, node, reading_from(destination, {symbol, offset, bytes}, kind));
 }
 
 cudaError_t berth_cudart_cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,

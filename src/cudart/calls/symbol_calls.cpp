@@ -5,16 +5,9 @@
 #include "cudart/copies.hpp"
 #include "cudart/functions.hpp"
 #include "cudart/modules.hpp"
+#include "cudart/symbols.hpp"
 
 namespace berth::cudart {
-namespace {
-
-/// A part of a device variable.
-struct Part {
-  const void* symbol;
-  std::size_t offset;
-  std::size_t bytes;
-};
 
 cudaError_t find(const Driver& driver, const Part& part, char*& start) {
   std::size_t bytes = 0;
@@ -26,11 +19,11 @@ cudaError_t find(const Driver& driver, const Part& part, char*& start) {
   return to_error(result);
 }
 
+namespace {
+
 cudaError_t copy_to(const Part& part, const void* source, cudaMemcpyKind kind, Order order) {
   return call(Needs::context, [&](const Driver& driver) {
-    const bool is_accepted = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice ||
-                             kind == cudaMemcpyDefault;
-    if (!is_accepted) return cudaErrorInvalidMemcpyDirection;
+    if (!is_to_symbol(kind)) return cudaErrorInvalidMemcpyDirection;
     char* start = nullptr;
     const cudaError_t found = find(driver, part, start);
     if (found != cudaSuccess) return found;
@@ -40,9 +33,7 @@ cudaError_t copy_to(const Part& part, const void* source, cudaMemcpyKind kind, O
 
 cudaError_t copy_from(void* destination, const Part& part, cudaMemcpyKind kind, Order order) {
   return call(Needs::context, [&](const Driver& driver) {
-    const bool is_accepted = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice ||
-                             kind == cudaMemcpyDefault;
-    if (!is_accepted) return cudaErrorInvalidMemcpyDirection;
+    if (!is_from_symbol(kind)) return cudaErrorInvalidMemcpyDirection;
     char* start = nullptr;
     const cudaError_t found = find(driver, part, start);
     if (found != cudaSuccess) return found;
