@@ -323,13 +323,13 @@ BERTH_FUZZ(cuGraphMemsetNodeSetParams, handle(Kind::node), fill_node)
 BERTH_FUZZ(cuGraphExecMemsetNodeSetParams, handle(Kind::exec), handle(Kind::node), fill_node,
            handle(Kind::context))
 BERTH_FUZZ(cuGraphAddNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           number(0), handles_count, generic_node)
+           below(1), handles_count, generic_node)
 BERTH_FUZZ(cuGraphNodeSetParams, handle(Kind::node), generic_node)
 BERTH_FUZZ(cuGraphExecNodeSetParams, handle(Kind::exec), handle(Kind::node), generic_node)
 BERTH_FUZZ(cuGraphAddDependencies, handle(Kind::graph), handles_in(Kind::node),
-           handles_in(Kind::node), number(0), handles_count)
+           handles_in(Kind::node), below(1), handles_count)
 BERTH_FUZZ(cuGraphRemoveDependencies, handle(Kind::graph), handles_in(Kind::node),
-           handles_in(Kind::node), number(0), handles_count)
+           handles_in(Kind::node), below(1), handles_count)
 BERTH_FUZZ(cuGraphDestroyNode, ending(Kind::node))
 BERTH_FUZZ(cuGraphNodeSetEnabled, handle(Kind::exec), handle(Kind::node), number(0, 1, 2))
 BERTH_FUZZ(cuGraphNodeGetEnabled, handle(Kind::exec), handle(Kind::node), out)

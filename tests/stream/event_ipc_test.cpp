@@ -45,12 +45,17 @@ TEST_CASE("an event for other processes has no timing, and is not pooled") {
 }
 
 TEST_CASE("a driver without events that processes share is named") {
-  TappedDevice test;
-  test.tap.hide(DriverCall::ipc_get_event_handle);
-  test.tap.hide(DriverCall::ipc_open_event_handle);
-  const Event event(test.context, {.interprocess = true});
+  const sim::Simulator simulator{sim::Config()};
+  DriverTap tap;
+  tap.hide(DriverCall::ipc_get_event_handle);
+  tap.hide(DriverCall::ipc_open_event_handle);
+  const Driver driver(tap.source(), {});
+  const Nvml nvml(tap.source());
+  const DeviceRegistry registry(driver, nvml);
+  DeviceContext& context = registry.context(kDevice);
+  const Event event(context, {.interprocess = true});
   CHECK(contains(message_of<NotSupported>([&] { return event.ref().ipc_handle(); }), "sim"));
-  message_of<NotSupported>([&] { return Event::open(test.context, {}); });
+  message_of<NotSupported>([&] { return Event::open(context, {}); });
 }
 
 TEST_CASE("an event that was not made for other processes is refused in berth's words") {

@@ -25,27 +25,29 @@ bool is_window(const State& state, const Stream& stream, const CUaccessPolicyWin
          window.missProp != CU_ACCESS_PROPERTY_PERSISTING;
 }
 
-CUresult get(const Stream& stream, CUstreamAttrID attribute, CUstreamAttrValue& value) {
-  value = {};
+CUresult get(const Stream& stream, CUstreamAttrID attribute, CUstreamAttrValue& out) {
+  CUstreamAttrValue value{};
   switch (attribute) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       value.accessPolicyWindow = stream.attributes.window;
-      return CUDA_SUCCESS;
+      break;
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
       value.syncPolicy = stream.attributes.policy;
-      return CUDA_SUCCESS;
+      break;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
       value.priority = stream.priority;
-      return CUDA_SUCCESS;
+      break;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       value.memSyncDomain = stream.attributes.domain;
-      return CUDA_SUCCESS;
+      break;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
       value.memSyncDomainMap = stream.attributes.domains;
-      return CUDA_SUCCESS;
+      break;
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
+  out = value;
+  return CUDA_SUCCESS;
 }
 
 CUresult set(const State& state, Stream& stream, CUstreamAttrID attribute,
