@@ -22,6 +22,18 @@ class Runtime(unittest.TestCase):
         self.assertEqual(done.stderr, "berth sim: no findings\n")
         self.assertEqual(done.returncode, 0)
 
+    def test_call_sites_are_those_of_the_program(self):
+        done = subprocess.run(
+            [BERTH, "sim", "--", os.path.abspath(PROGRAM), "race"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for use in ("first use", "second use"):
+            self.assertRegex(done.stderr, rf"{use} +\S*runtime_program\S* in main")
+        self.assertNotIn("cudart", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
