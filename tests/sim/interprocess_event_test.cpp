@@ -174,6 +174,58 @@ TEST_CASE("work of another process that has not run holds up what waits for its 
   OK(CU(cuMemFree)(memory));
 }
 
+TEST_CASE("a record behind a fault of its process does not hold up others") {
+  PeerProcess peer([](int socket) -> int {
+    Peer self("eager");
+    NEED(self.open(socket));
+    CUcontext context = nullptr;
+    CUdeviceptr gone = 0;
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    CUgraphExec exec = nullptr;
+    CUstream other = nullptr;
+    NEED(CU(cuCtxGetCurrent)(&context) == CUDA_SUCCESS);
+    NEED(CU(cuMemAlloc)(&gone, kBytes) == CUDA_SUCCESS);
+    NEED(CU(cuGraphCreate)(&graph, 0) == CUDA_SUCCESS);
+    const CUDA_MEMSET_NODE_PARAMS fill{
+        .dst = gone, .pitch = 0, .value = 5, .elementSize = 1, .width = kBytes, .height = 1};
+    NEED(CU(cuGraphAddMemsetNode)(&node, graph, nullptr, 0, &fill, context) == CUDA_SUCCESS);
+    NEED(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0) == CUDA_SUCCESS);
+    NEED(CU(cuMemFree)(gone) == CUDA_SUCCESS);
+    NEED(CU(cuStreamWaitValue32)(self.stream, self.memory, 1, CU_STREAM_WAIT_VALUE_EQ) ==
+         CUDA_SUCCESS);
+    NEED(CU(cuGraphLaunch)(exec, self.stream) == CUDA_SUCCESS);
+    NEED(CU(cuEventRecord)(self.event, self.stream) == CUDA_SUCCESS);
+    char byte = 0;
+    NEED(send(socket, byte) && receive(socket, byte));
+    NEED(CU(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CU(cuStreamWriteValue32)(other, self.memory, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+    NEED(CU(cuStreamSynchronize)(self.stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    NEED(receive(socket, byte));
+    self.sim.take_findings();
+    return 0;
+  });
+  const Fixture fixture;
+  const CUdeviceptr memory = make_memory(kBytes);
+  const CUevent event = make_shared_event();
+  const CUstream stream = make_stream();
+  Handles handles{};
+  OK(CU(cuMemsetD8)(memory, 0, kBytes));
+  OK(CU(cuIpcGetMemHandle)(&handles.memory, memory));
+  OK(CU(cuIpcGetEventHandle)(&handles.event, event));
+  CHECK(send(peer.socket(), handles));
+  char byte = 0;
+  REQUIRE(receive(peer.socket(), byte));
+  OK(CU(cuStreamWaitEvent)(stream, event, 0));
+  CHECK(CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY);
+  CHECK(send(peer.socket(), byte));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(send(peer.socket(), byte));
+  CHECK(peer.join() == 0);
+  OK(CU(cuEventDestroy)(event));
+  OK(CU(cuMemFree)(memory));
+}
+
 #endif
 
 TEST_CASE_FIXTURE(Fixture, "a handle is made of an interprocess event, and opened elsewhere") {

@@ -84,6 +84,22 @@ TEST_CASE_FIXTURE(TimedFixture,
   CHECK(until_done() + kCallsNs > 2 * in_ns);
 }
 
+TEST_CASE_FIXTURE(TimedFixture, "work whose stream gets another priority has one turn") {
+  copy_in(first, one);
+  copy_in(second, two);
+  CUstreamAttrValue value{};
+  value.priority = -5;
+  OK(CU(cuStreamSetAttribute)(two, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  CHECK(until_done() + kCallsNs > 2 * in_ns);
+  copy_in(first, one);
+  copy_in(second, two);
+  OK(CU(cuStreamCopyAttributes)(two, one));
+  CHECK(until_done() + kCallsNs > 2 * in_ns);
+  OK(CU(cuStreamDestroy)(two));
+  copy_in(first, one);
+  CHECK(until_done() < in_ns + kCallsNs);
+}
+
 TEST_CASE_FIXTURE(TimedFixture, "a wait for an event waits in virtual time") {
   const CUevent event = make_event();
   CHECK(sim.launch(one, in_ns));

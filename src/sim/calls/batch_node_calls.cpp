@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.hpp"
 #include "sim/call.hpp"
 #include "sim/graph/node_work.hpp"
 #include "sim/work/value_operations.hpp"
@@ -119,6 +120,7 @@ CUresult change_batch_exec(State& state, CUgraphExec exec, CUgraphNode node,
   const std::span<GraphExec::Node> nodes = nodes_for(*changed, *found);
   if (nodes.empty() || !is_same_kind(*nodes.front().batch, *params))
     return CUDA_ERROR_INVALID_VALUE;
+  BERTH_CHECK(works.size() == nodes.size());
   for (std::size_t i = 0; i < works.size(); ++i) nodes[i].work = std::move(works[i]);
   return CUDA_SUCCESS;
 }

@@ -84,12 +84,15 @@ CUresult berth_sim_cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* f
   Graph* const changed = find_graph(state, graph, from, to, data, count, error);
   if (changed == nullptr) return error;
   if (count != 0 && has_memory_nodes(state, *changed)) return CUDA_ERROR_INVALID_VALUE;
+  std::vector<std::pair<GraphNode*, std::vector<CUgraphNode>>> before;
   for (std::size_t i = 0; i < count; ++i) {
     GraphNode* const later = find_end(state, *changed, to[i]);
     if (later == nullptr || !depends_on(*later, from[i])) {
-      while (i-- > 0) state.graph_nodes.find(to_handle(to[i]))->dependencies.push_back(from[i]);
+      for (auto node = before.rbegin(); node != before.rend(); ++node)
+        node->first->dependencies = std::move(node->second);
       return CUDA_ERROR_INVALID_VALUE;
     }
+    before.emplace_back(later, later->dependencies);
     remove_edge(*later, from[i]);
   }
   return CUDA_SUCCESS;

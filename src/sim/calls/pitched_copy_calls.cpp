@@ -6,12 +6,26 @@
 namespace berth::sim {
 namespace {
 
+/// Of several stretches, none is copied if one is refused.
+CUresult look_up_all(Call& call, CUstream stream, const Stretches& read) {
+  const Stream* const found = call.find_stream(stream);
+  if (found == nullptr || read.copies.size() < 2) return CUDA_SUCCESS;
+  const Context& context = *call.state().contexts.find(found->context);
+  for (const CopyWork& work : read.copies) {
+    KnownCopy known;
+    const CUresult accepted = look_up(call.state(), context, work, read.sides, known);
+    if (accepted != CUDA_SUCCESS) return accepted;
+  }
+  return CUDA_SUCCESS;
+}
+
 template <class Parameters>
 CUresult copy_rows_now(Function function, const Parameters* copy) {
   Call call(function, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   Stretches read;
   CUresult result = read_copy(copy, read);
+  if (result == CUDA_SUCCESS) result = look_up_all(call, nullptr, read);
   for (const CopyWork& work : read.copies)
     if (result == CUDA_SUCCESS) result = copy_now(call, work, read.sides);
   return result;
@@ -25,6 +39,7 @@ CUresult copy_rows_async(Function function, const Parameters* copy, CUstream str
   CUresult result = read_copy(copy, read);
   if (result == CUDA_SUCCESS && read.copies.empty())
     return copy_async(call, stream, CopyWork{}, read.sides);
+  if (result == CUDA_SUCCESS) result = look_up_all(call, stream, read);
   for (const CopyWork& work : read.copies)
     if (result == CUDA_SUCCESS) result = copy_async(call, stream, work, read.sides);
   return result;

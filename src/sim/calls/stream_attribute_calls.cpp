@@ -50,7 +50,7 @@ CUresult get(const Stream& stream, CUstreamAttrID attribute, CUstreamAttrValue& 
   return CUDA_SUCCESS;
 }
 
-CUresult set(const State& state, Stream& stream, CUstreamAttrID attribute,
+CUresult set(State& state, Stream& stream, CUstreamAttrID attribute,
              const CUstreamAttrValue& value) {
   switch (attribute) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -63,7 +63,8 @@ CUresult set(const State& state, Stream& stream, CUstreamAttrID attribute,
       stream.attributes.policy = value.syncPolicy;
       return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-      stream.priority = std::clamp(value.priority, kGreatestPriority, kLeastPriority);
+      state.scheduler.set_priority(stream,
+                                   std::clamp(value.priority, kGreatestPriority, kLeastPriority));
       return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       if (value.memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT &&
@@ -109,7 +110,7 @@ CUresult berth_sim_cuStreamCopyAttributes(CUstream destination, CUstream source)
   if (from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (from->context != to->context) return CUDA_ERROR_INVALID_VALUE;
   to->attributes = from->attributes;
-  to->priority = from->priority;
+  call.state().scheduler.set_priority(*to, from->priority);
   return CUDA_SUCCESS;
 }
 

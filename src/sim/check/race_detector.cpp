@@ -129,7 +129,7 @@ void RaceDetector::check_reuse(State& state, std::uint64_t address, std::uint64_
 void RaceDetector::check_launch(State& state, const GraphExec& exec, CallSite call) {
   if (!on_) return;
   for (const GraphExec::Node& node : exec.nodes) {
-    if (!node.freed) continue;
+    if (!node.freed || !node.is_enabled) continue;
     const CallSite& freed = node.freed->call;
     const Use& use = node.freed->use;
     findings_.add(

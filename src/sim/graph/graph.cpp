@@ -194,8 +194,9 @@ bool is_too_large_to_clone(State& state, const Graph& graph) {
     nodes += next.nodes.size();
     if (nodes > kGraphNodesMax) return true;
     for (const CUgraphNode handle : next.nodes) {
-      const Handle child = state.graph_nodes.find(reinterpret_cast<Handle>(handle))->child;
-      if (child != 0) open.push_back(state.graphs.find(child));
+      const GraphNode& node = *state.graph_nodes.find(reinterpret_cast<Handle>(handle));
+      nodes += node.further.size();
+      if (node.child != 0) open.push_back(state.graphs.find(node.child));
     }
   }
   return false;

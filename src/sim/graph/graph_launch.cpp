@@ -79,10 +79,11 @@ std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const S
     for (const std::size_t earlier : node.dependencies) after.push_back(all[earlier]);
     if (node.awaits != 0) {
       const Event& event = *state.events.find(node.awaits);
-      after.push_back({event.record, {}, event.clock});
       if (event.is_foreign()) {
         after.push_back({{}, {}, state.shared_order});
         after.push_back(submit_behind(state, *chains[node.chain], wait_for_foreign(event), after));
+      } else {
+        after.push_back({event.record, {}, event.clock});
       }
     }
     all.push_back(submit_node(state, node, *chains[node.chain], after, launcher.context));

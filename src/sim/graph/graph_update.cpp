@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "sim/state.hpp"
@@ -29,14 +30,31 @@ CUgraphExecUpdateResultInfo compare(const GraphExec& exec, const GraphExec::Node
     };
     const auto edge = std::find_if(node.dependencies.begin(), node.dependencies.end(), differs);
     return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node.origin,
-                    edge == node.dependencies.end() ? 0 : fresh.nodes[*edge].origin);
+                    edge == node.dependencies.end() || *edge >= fresh.nodes.size()
+                        ? 0  // it is not in `fresh`
+                        : fresh.nodes[*edge].origin);
   }
-  if (old.work.index() != node.work.index() || (old.awaits != 0) != (node.awaits != 0))
+  if (old.child_nodes != node.child_nodes)
+    return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node.origin);
+  if (old.work.index() != node.work.index() || (old.awaits != 0) != (node.awaits != 0) ||
+      (old.batch != nullptr) != (node.batch != nullptr))
     return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node.origin);
   const Handle context = fresh.chains[node.chain].context;
   if (context != 0 && exec.chains[old.chain].context != context)
     return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node.origin);
   return mismatch(CU_GRAPH_EXEC_UPDATE_SUCCESS);
+}
+
+/// Whether the node at `index` is of the same node of the graph as the one before it.
+bool continues_node(std::span<const GraphExec::Node> nodes, std::size_t index) {
+  return index > 0 && nodes[index].origin == nodes[index - 1].origin;
+}
+
+/// Whether `old` and `fresh`, of the same size, are divided alike into nodes of their graphs.
+bool have_same_nodes(std::span<const GraphExec::Node> old, std::span<const GraphExec::Node> fresh) {
+  for (std::size_t i = 0; i < fresh.size(); ++i)
+    if (continues_node(old, i) != continues_node(fresh, i)) return false;
+  return true;
 }
 
 /// What `fresh`, which takes the place of `old`, keeps of it: the node of the graph that was
@@ -52,7 +70,8 @@ CUgraphExecUpdateResultInfo compare(const GraphExec& exec, const GraphExec& fres
     const auto found = compare(exec, exec.nodes[i], fresh, fresh.nodes[i]);
     if (found.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return found;
   }
-  if (exec.nodes.size() == fresh.nodes.size()) return mismatch(CU_GRAPH_EXEC_UPDATE_SUCCESS);
+  if (exec.nodes.size() == fresh.nodes.size() && have_same_nodes(exec.nodes, fresh.nodes))
+    return mismatch(CU_GRAPH_EXEC_UPDATE_SUCCESS);
   return mismatch(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
                   common < fresh.nodes.size() ? fresh.nodes[common].origin : 0);
 }
@@ -94,6 +113,8 @@ CUresult update_child(State& state, GraphExec& exec, const GraphNode& node, cons
     if (compare(exec, old, fresh, made).result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return CUDA_ERROR_INVALID_VALUE;
   }
+  if (!have_same_nodes(std::span(exec.nodes).subspan(first, fresh.nodes.size()), fresh.nodes))
+    return CUDA_ERROR_INVALID_VALUE;
   retain(state, fresh.held);
   for (const auto& [object, count] : fresh.held) exec.held[object] += count;
   for (std::size_t i = 0; i < fresh.nodes.size(); ++i) {

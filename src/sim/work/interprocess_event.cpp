@@ -16,6 +16,8 @@ namespace {
 
 constexpr char kEventMagic[8] = {'b', 'e', 'r', 't', 'h', 'i', 'p', 'e'};
 
+constexpr std::size_t kMemoryBytes = 4_KiB;  // memory of other handles has other sizes
+
 /// The content of a handle.
 struct NamedEvent {
   char magic[sizeof(kEventMagic)];
@@ -39,7 +41,7 @@ Counters& counters_in(const SharedMemory& memory) {
 }  // namespace
 
 std::shared_ptr<InterprocessEvent> InterprocessEvent::create(const Uuid& uuid) {
-  std::shared_ptr<SharedMemory> memory = SharedMemory::create(uuid, 4_KiB);
+  std::shared_ptr<SharedMemory> memory = SharedMemory::create(uuid, kMemoryBytes);
   if (memory == nullptr) return nullptr;
   return std::shared_ptr<InterprocessEvent>(new InterprocessEvent(std::move(memory)));
 }
@@ -60,8 +62,7 @@ std::shared_ptr<InterprocessEvent> InterprocessEvent::open(const CUipcEventHandl
   std::shared_ptr<SharedMemory> memory = SharedMemory::open(file);
   close(file);
   const bool is_it = memory != nullptr && memory->file_device() == named.file_device &&
-                     memory->file_number() == named.file_number &&
-                     memory->bytes() >= sizeof(Counters);
+                     memory->file_number() == named.file_number && memory->bytes() == kMemoryBytes;
   if (!is_it || !memory->hold()) return nullptr;
   error = CUDA_SUCCESS;
   return std::shared_ptr<InterprocessEvent>(new InterprocessEvent(std::move(memory)));

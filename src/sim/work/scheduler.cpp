@@ -16,6 +16,7 @@
 #include "sim/check/stream_order.hpp"
 #include "sim/state.hpp"
 #include "sim/work/demand.hpp"
+#include "sim/work/interprocess_event.hpp"
 #include "sim/work/perform.hpp"
 
 namespace berth::sim {
@@ -92,6 +93,13 @@ void Scheduler::leave_place(Stream& stream) {
   there[stream.place_index] = there.back();
   there[stream.place_index]->place_index = stream.place_index;
   there.pop_back();
+}
+
+void Scheduler::set_priority(Stream& stream, int priority) {
+  const bool has_turn = stream.place == Place::ready && progress_ == Progress::timed;
+  if (has_turn) turns_.remove(stream);  // found by the old priority
+  stream.priority = priority;
+  if (has_turn) turns_.add(stream, demand_of(state_, stream.queue.front()));
 }
 
 void Scheduler::wake_waiters(Stream& stream) {
@@ -306,12 +314,16 @@ void Scheduler::perform(Stream& stream, const Operation& operation) {
   order_hash_ = (order_hash_ ^ operation.number) * 0x100000001b3;
   Context* context = state_.contexts.find(stream.context);
   BERTH_CHECK(context != nullptr);
-  // A faulted context runs no more work.
-  if (context->sticky == CUDA_SUCCESS)
-    context->sticky = sim::perform(
-        state_, *context, stream, operation,
-        state_.order.on() ? state_.order.run(stream.order, operation.before, operation.floor)
-                          : operation.before);
+  // A faulted context runs no more work. Other processes do not wait for its records.
+  if (context->sticky != CUDA_SUCCESS) {
+    const auto* const record = std::get_if<RecordWork>(&operation.work);
+    if (record != nullptr && record->shared != nullptr) record->shared->end_record(record->number);
+    return;
+  }
+  context->sticky = sim::perform(
+      state_, *context, stream, operation,
+      state_.order.on() ? state_.order.run(stream.order, operation.before, operation.floor)
+                        : operation.before);
 }
 
 void Scheduler::complete_head(Stream& stream) {

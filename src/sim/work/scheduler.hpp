@@ -124,6 +124,9 @@ class Scheduler {
   /// The number of checks whether the head of a stream is eligible.
   [[nodiscard]] std::uint64_t heads_examined() const { return heads_examined_; }
 
+  /// Pending work of the stream takes its turn by the new priority.
+  void set_priority(Stream& stream, int priority);
+
  private:
   bool may_run(const Stream& stream);
   /// A dependency of `operation` that is pending, or null.
