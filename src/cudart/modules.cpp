@@ -2,6 +2,7 @@
 #include "cudart/modules.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "cudart/thread.hpp"
 
@@ -12,7 +13,8 @@ namespace {
 /// call returns, and allowed while streams capture.
 CUresult make_zeroed(const Driver& driver, std::size_t bytes, CUdeviceptr& memory) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver.cuThreadExchangeStreamCaptureMode(&mode);
+  const CUresult relaxed = driver.cuThreadExchangeStreamCaptureMode(&mode);
+  if (relaxed != CUDA_SUCCESS) return relaxed;
   CUdeviceptr made = 0;
   CUstream stream = nullptr;
   CUresult result = driver.cuMemAlloc(&made, bytes);
@@ -82,25 +84,38 @@ bool Modules::find_variable(const void* host_variable, std::size_t& bytes) {
 
 CUresult Modules::variable_address(const Driver& driver, const void* host_variable,
                                    CUdeviceptr& address) {
-  const MutexLock lock(mutex_);
-  const auto found = variables_.find(host_variable);
-  if (found == variables_.end()) return CUDA_ERROR_NOT_FOUND;
-  Variable& variable = found->second;
-  if (variable.managed != nullptr) {
-    const CUresult result = allocate_managed(driver, variable);
-    address = reinterpret_cast<CUdeviceptr>(*variable.managed);
-    return result;
-  }
   CUcontext context = nullptr;
-  const CUresult known = driver.cuCtxGetCurrent(&context);
-  if (known != CUDA_SUCCESS) return known;
-  CUdeviceptr& memory = variable.addresses[{context, reset_count()}];
-  if (memory == 0) {
-    const CUresult made = make_zeroed(driver, variable.bytes, memory);
-    if (made != CUDA_SUCCESS) return made;
+  std::size_t bytes = 0;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = variables_.find(host_variable);
+    if (found == variables_.end()) return CUDA_ERROR_NOT_FOUND;
+    Variable& variable = found->second;
+    if (variable.managed != nullptr) {
+      const CUresult result = allocate_managed(driver, variable);
+      address = reinterpret_cast<CUdeviceptr>(*variable.managed);
+      return result;
+    }
+    const CUresult known = driver.cuCtxGetCurrent(&context);
+    if (known != CUDA_SUCCESS) return known;
+    address = variable.addresses[{context, reset_count()}];
+    if (address != 0) return CUDA_SUCCESS;
+    bytes = variable.bytes;
   }
-  address = memory;
-  return CUDA_SUCCESS;
+  // Without the lock, because it waits for the device.
+  CUdeviceptr made = 0;
+  const CUresult result = make_zeroed(driver, bytes, made);
+  if (result != CUDA_SUCCESS) return result;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = variables_.find(host_variable);
+    CUdeviceptr* const memory =
+        found != variables_.end() ? &found->second.addresses[{context, reset_count()}] : nullptr;
+    if (memory != nullptr && *memory == 0) *memory = std::exchange(made, 0);
+    address = memory != nullptr ? *memory : 0;
+  }
+  if (made != 0) driver.cuMemFree(made);  // another thread was first, or the module is gone
+  return address != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult Modules::allocate_managed(const Driver& driver, const Module& module) {
