@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <optional>
 
 #include "berth/event.hpp"
 #include "berth/stream.hpp"
@@ -16,17 +17,28 @@ namespace berth {
 /// Attempts of a wait. A failed device answers each at once.
 inline constexpr int kWaitsAfterFailure = 8;
 
+/// Whether the stream is captured; nullopt if the query fails. Within a ContextScope.
+inline std::optional<bool> try_is_capturing(StreamRef stream) noexcept {
+  try {
+    return is_capturing_in_scope(stream);
+  } catch (const std::exception&) {  // an Error, or a lack of memory for its message
+    return std::nullopt;
+  }
+}
+
 /// Waits for `stream` after a failure, because work that was already submitted may still use memory
 /// of the caller. A failed wait is repeated, because that call alone may have failed, and then
 /// reported. Does not wait for a captured stream: nothing runs there, and a wait would invalidate
-/// the capture.
+/// the capture. A stream of which all queries fail is waited for.
 inline void wait_after_failure(StreamRef stream) noexcept {
   for (int left = kWaitsAfterFailure; left > 0; --left) {
+    const ContextScope scope(stream.context(), std::nothrow);
+    const std::optional<bool> captured = try_is_capturing(stream);
+    if (captured.value_or(false)) return;
+    if (!captured && left > 1) continue;
     try {
-      const ContextScope scope(stream.context());
-      if (!is_capturing_in_scope(stream)) wait_for(stream);
-      return;
-    } catch (const std::exception& error) {  // or a lack of memory for the message
+      return wait_for(stream);
+    } catch (const std::exception& error) {
       if (left == 1) stream.context().driver().report(Severity::error, "after a failure", error);
     }
   }

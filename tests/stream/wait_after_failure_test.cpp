@@ -34,13 +34,21 @@ struct PendingWork : TappedDevice {
 }  // namespace
 
 TEST_CASE_FIXTURE(PendingWork, "a wait for a stream is repeated if a call of it fails") {
-  for (const DriverCall call : {DriverCall::stream_synchronize, DriverCall::stream_is_capturing,
-                                DriverCall::ctx_get_current}) {
+  const auto wait = [](StreamRef stream, EventRef) { wait_after_failure(stream); };
+  for (const DriverCall call : {DriverCall::stream_synchronize, DriverCall::stream_is_capturing}) {
     CAPTURE(int(call));
-    CHECK(ends_although_refused(call,
-                                [](StreamRef stream, EventRef) { wait_after_failure(stream); }));
+    CHECK(ends_although_refused(call, wait));
   }
   CHECK(reports.all().empty());
+  CHECK(ends_although_refused(DriverCall::ctx_get_current, wait));  // which is reported
+}
+
+TEST_CASE_FIXTURE(PendingWork, "a stream of which all queries fail is waited for") {
+  const Stream stream = this->stream();
+  log.submit(stream, "work");
+  tap.refuse_all(DriverCall::stream_is_capturing, CUDA_ERROR_UNKNOWN);
+  wait_after_failure(stream.ref());
+  CHECK(simulator.pending_operations(stream.ref().native()) == 0);
 }
 
 TEST_CASE_FIXTURE(PendingWork, "a wait for a mark is repeated if a call of it fails") {

@@ -56,12 +56,16 @@ bool synchronize(const Driver&, EventRef event) {
 /// Source: CUDA Driver API, cuMemGetInfo: "this function may also return error codes from previous,
 /// asynchronous launches".
 bool device_continues(EventRef event) noexcept {
-  const Driver& driver = event.context().driver();
-  const ContextScope scope(event.context(), std::nothrow);
-  const RelaxedCapture relaxed(driver);
-  std::size_t free = 0;
-  std::size_t total = 0;
-  return driver.try_mem_get_info(&free, &total) == CUDA_SUCCESS;
+  try {
+    const Driver& driver = event.context().driver();
+    const ContextScope scope(event.context());
+    const RelaxedCapture relaxed(driver);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    return driver.try_mem_get_info(&free, &total) == CUDA_SUCCESS;
+  } catch (const std::exception&) {  // an Error, or a lack of memory for its message
+    return false;
+  }
 }
 
 }  // namespace
