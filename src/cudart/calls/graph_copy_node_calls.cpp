@@ -23,43 +23,46 @@ struct Addition {
   std::size_t count;
 };
 
-// `read` fills the parameters of the driver.
+/// Calls `use` with the parameters of the driver that `read` fills.
+template <class Params, class Read, class Use>
+cudaError_t with_params(Read&& read, Use&& use) {
+  return call(Needs::context, [&](const Driver& driver) {
+    Params params{};
+    const cudaError_t accepted = read(driver, params);
+    return accepted == cudaSuccess ? to_error(use(driver, &params)) : accepted;
+  });
+}
 
 template <class Read>
 cudaError_t add_copy(const Addition& addition, Read&& read) {
-  return call(Needs::context, [&](const Driver& driver) {
-    CUDA_MEMCPY3D copy{};
-    const cudaError_t accepted = read(driver, copy);
-    if (accepted != cudaSuccess) return accepted;
-    return to_error(driver.cuGraphAddMemcpyNode(addition.node, addition.graph,
-                                                addition.dependencies, addition.count, &copy,
-                                                current_context(driver)));
+  return with_params<CUDA_MEMCPY3D>(read, [&](const Driver& driver, const CUDA_MEMCPY3D* copy) {
+    return driver.cuGraphAddMemcpyNode(addition.node, addition.graph, addition.dependencies,
+                                       addition.count, copy, current_context(driver));
   });
 }
 
 template <class Read>
 cudaError_t set_copy(cudaGraphNode_t node, Read&& read) {
-  return call(Needs::context, [&](const Driver& driver) {
-    CUDA_MEMCPY3D copy{};
-    const cudaError_t accepted = read(driver, copy);
-    return accepted == cudaSuccess ? to_error(driver.cuGraphMemcpyNodeSetParams(node, &copy))
-                                   : accepted;
+  return with_params<CUDA_MEMCPY3D>(read, [&](const Driver& driver, const CUDA_MEMCPY3D* copy) {
+    return driver.cuGraphMemcpyNodeSetParams(node, copy);
   });
 }
 
 template <class Read>
 cudaError_t set_copy(cudaGraphExec_t exec, cudaGraphNode_t node, Read&& read) {
-  return call(Needs::context, [&](const Driver& driver) {
-    CUDA_MEMCPY3D copy{};
-    const cudaError_t accepted = read(driver, copy);
-    if (accepted != cudaSuccess) return accepted;
-    return to_error(
-        driver.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, current_context(driver)));
+  return with_params<CUDA_MEMCPY3D>(read, [&](const Driver& driver, const CUDA_MEMCPY3D* copy) {
+    return driver.cuGraphExecMemcpyNodeSetParams(exec, node, copy, current_context(driver));
   });
 }
 
 auto reading(const cudaMemcpy3DParms* parameters) {
   return [parameters](const Driver&, CUDA_MEMCPY3D& copy) { return to_driver(parameters, copy); };
+}
+
+auto reading(const cudaMemsetParams* parameters) {
+  return [parameters](const Driver&, CUDA_MEMSET_NODE_PARAMS& fill) {
+    return to_driver(parameters, fill);
+  };
 }
 
 auto reading(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
@@ -186,13 +189,11 @@ cudaError_t berth_cudart_cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph
                                                 const cudaGraphNode_t* dependencies,
                                                 std::size_t count,
                                                 const cudaMemsetParams* parameters) {
-  return call(Needs::context, [&](const Driver& driver) {
-    CUDA_MEMSET_NODE_PARAMS fill{};
-    const cudaError_t accepted = to_driver(parameters, fill);
-    if (accepted != cudaSuccess) return accepted;
-    return to_error(driver.cuGraphAddMemsetNode(node, graph, dependencies, count, &fill,
-                                                current_context(driver)));
-  });
+  return with_params<CUDA_MEMSET_NODE_PARAMS>(
+      reading(parameters), [&](const Driver& driver, const CUDA_MEMSET_NODE_PARAMS* fill) {
+        return driver.cuGraphAddMemsetNode(node, graph, dependencies, count, fill,
+                                           current_context(driver));
+      });
 }
 
 cudaError_t berth_cudart_cudaGraphMemsetNodeGetParams(cudaGraphNode_t node,
@@ -208,24 +209,19 @@ cudaError_t berth_cudart_cudaGraphMemsetNodeGetParams(cudaGraphNode_t node,
 
 cudaError_t berth_cudart_cudaGraphMemsetNodeSetParams(cudaGraphNode_t node,
                                                       const cudaMemsetParams* parameters) {
-  return call(Needs::context, [&](const Driver& driver) {
-    CUDA_MEMSET_NODE_PARAMS fill{};
-    const cudaError_t accepted = to_driver(parameters, fill);
-    return accepted == cudaSuccess ? to_error(driver.cuGraphMemsetNodeSetParams(node, &fill))
-                                   : accepted;
-  });
+  return with_params<CUDA_MEMSET_NODE_PARAMS>(
+      reading(parameters), [&](const Driver& driver, const CUDA_MEMSET_NODE_PARAMS* fill) {
+        return driver.cuGraphMemsetNodeSetParams(node, fill);
+      });
 }
 
 cudaError_t berth_cudart_cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec,
                                                           cudaGraphNode_t node,
                                                           const cudaMemsetParams* parameters) {
-  return call(Needs::context, [&](const Driver& driver) {
-    CUDA_MEMSET_NODE_PARAMS fill{};
-    const cudaError_t accepted = to_driver(parameters, fill);
-    if (accepted != cudaSuccess) return accepted;
-    return to_error(
-        driver.cuGraphExecMemsetNodeSetParams(exec, node, &fill, current_context(driver)));
-  });
+  return with_params<CUDA_MEMSET_NODE_PARAMS>(
+      reading(parameters), [&](const Driver& driver, const CUDA_MEMSET_NODE_PARAMS* fill) {
+        return driver.cuGraphExecMemsetNodeSetParams(exec, node, fill, current_context(driver));
+      });
 }
 
 }  // namespace berth::cudart
