@@ -3,7 +3,9 @@
 """Each C++ source file of the library, its adapters and the benchmarks includes what it uses: it
 compiles alone, with the options of the build, though the build compiles many at once.
 
-  check_alone.py --root CHECKOUT --build FOLDER
+  check_alone.py --root CHECKOUT --build FOLDER [--left-out LAYER,...]
+
+--left-out: layers that the build does not have.
 """
 
 import argparse
@@ -58,10 +60,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--left-out", default="")
     options = parser.parse_args()
     root, build = options.root.resolve(), options.build.resolve()
     found = commands(root, build)
-    sources = {path for folder in FOLDERS[:1] for path in (root / folder).rglob("*.cpp")}
+    left_out = options.left_out.split(",")
+    layers = [path for path in (root / "src").iterdir() if path.name not in left_out]
+    sources = {path for layer in layers for path in layer.rglob("*.cpp")}
     if missing := sources - found.keys():
         sys.exit("in no target: " + " ".join(sorted(str(path) for path in missing)))
 
