@@ -44,8 +44,8 @@ inline void wait_after_failure(StreamRef stream) noexcept {
   }
 }
 
-/// Waits for the work before `mark`, which is not captured, after a query of the event failed;
-/// likewise. Returns immediately if the device has failed.
+/// Waits for the work before `mark`, which is not captured, after a query of the event failed, and
+/// repeats a failed wait. Reports nothing. Returns immediately if the device has failed.
 inline void wait_after_failure(EventRef mark) noexcept {
   for (int left = kWaitsAfterFailure; left > 0; --left) {
     const ContextScope scope(mark.context(), std::nothrow);
