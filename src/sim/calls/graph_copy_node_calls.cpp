@@ -2,10 +2,8 @@
 // Nodes of copies and fills, and their parameters.
 // Source: CUDA Driver API, "Graph Management".
 #include <cstddef>
-#include <utility>
 
-#include "sim/call.hpp"
-#include "sim/graph/node_work.hpp"
+#include "sim/graph/node_calls.hpp"
 
 namespace berth::sim {
 namespace {
@@ -33,33 +31,16 @@ CUDA_MEMCPY3D describe(State& state, const CopyWork& copy) {
   return params;
 }
 
-template <class Params, class Read>
-CUresult change_exec_node(Function function, CUgraphExec exec, CUgraphNode node,
-                          CUgraphNodeType type, const Params* params, CUcontext context,
-                          Read&& read) {
-  Call call(function, Needs::driver);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  GraphExec* const changed = call.state().graph_execs.find(to_handle(exec));
-  const GraphNode* const found = find_node(call.state(), node, type);
-  if (changed == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  NodeWork work;
-  const CUresult accepted = read(call.state(), params, context, work);
-  return accepted == CUDA_SUCCESS ? change_exec(*changed, *found, work) : accepted;
+auto reading(const CUDA_MEMCPY3D* params) {
+  return [params](State& state, CUcontext context, NodeWork& work) {
+    return read_copy_node(state, params, context, work);
+  };
 }
 
-/// A node keeps its context.
-template <class Params, class Read>
-CUresult change_graph_node(Function function, CUgraphNode node, CUgraphNodeType type,
-                           const Params* params, Read&& read) {
-  Call call(function, Needs::driver);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  GraphNode* const found = find_node(call.state(), node, type);
-  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  NodeWork work;
-  const CUresult accepted =
-      read(call.state(), params, from_handle<CUcontext>(found->context), work);
-  if (accepted == CUDA_SUCCESS) change_node(*found, std::move(work));
-  return accepted;
+auto reading(const CUDA_MEMSET_NODE_PARAMS* params) {
+  return [params](State& state, CUcontext context, NodeWork& work) {
+    return read_fill_node(state, params, context, work);
+  };
 }
 
 }  // namespace
@@ -67,11 +48,8 @@ CUresult change_graph_node(Function function, CUgraphNode node, CUgraphNodeType 
 CUresult berth_sim_cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph,
                                         const CUgraphNode* dependencies, std::size_t count,
                                         const CUDA_MEMCPY3D* params, CUcontext context) {
-  Call call(Function::k_cuGraphAddMemcpyNode, Needs::driver);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  NodeWork work;
-  const CUresult accepted = read_copy_node(call.state(), params, context, work);
-  return add_node(call.state(), {node, graph, dependencies, count}, accepted, std::move(work));
+  return add_node(Function::k_cuGraphAddMemcpyNode, {node, graph, dependencies, count},
+                  reading(params), context);
 }
 
 CUresult berth_sim_cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* params) {
@@ -86,24 +64,21 @@ CUresult berth_sim_cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* p
 }
 
 CUresult berth_sim_cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* params) {
-  return change_graph_node(Function::k_cuGraphMemcpyNodeSetParams, node, CU_GRAPH_NODE_TYPE_MEMCPY,
-                           params, read_copy_node);
+  return change_node(Function::k_cuGraphMemcpyNodeSetParams, node, CU_GRAPH_NODE_TYPE_MEMCPY,
+                     reading(params));
 }
 
 CUresult berth_sim_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                   const CUDA_MEMCPY3D* params, CUcontext context) {
-  return change_exec_node(Function::k_cuGraphExecMemcpyNodeSetParams, exec, node,
-                          CU_GRAPH_NODE_TYPE_MEMCPY, params, context, read_copy_node);
+  return change_exec(Function::k_cuGraphExecMemcpyNodeSetParams, exec, node,
+                     CU_GRAPH_NODE_TYPE_MEMCPY, reading(params), context);
 }
 
 CUresult berth_sim_cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph,
                                         const CUgraphNode* dependencies, std::size_t count,
                                         const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
-  Call call(Function::k_cuGraphAddMemsetNode, Needs::driver);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  NodeWork work;
-  const CUresult accepted = read_fill_node(call.state(), params, context, work);
-  return add_node(call.state(), {node, graph, dependencies, count}, accepted, std::move(work));
+  return add_node(Function::k_cuGraphAddMemsetNode, {node, graph, dependencies, count},
+                  reading(params), context);
 }
 
 CUresult berth_sim_cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* params) {
@@ -123,15 +98,15 @@ CUresult berth_sim_cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE
 
 CUresult berth_sim_cuGraphMemsetNodeSetParams(CUgraphNode node,
                                               const CUDA_MEMSET_NODE_PARAMS* params) {
-  return change_graph_node(Function::k_cuGraphMemsetNodeSetParams, node, CU_GRAPH_NODE_TYPE_MEMSET,
-                           params, read_fill_node);
+  return change_node(Function::k_cuGraphMemsetNodeSetParams, node, CU_GRAPH_NODE_TYPE_MEMSET,
+                     reading(params));
 }
 
 CUresult berth_sim_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                   const CUDA_MEMSET_NODE_PARAMS* params,
                                                   CUcontext context) {
-  return change_exec_node(Function::k_cuGraphExecMemsetNodeSetParams, exec, node,
-                          CU_GRAPH_NODE_TYPE_MEMSET, params, context, read_fill_node);
+  return change_exec(Function::k_cuGraphExecMemsetNodeSetParams, exec, node,
+                     CU_GRAPH_NODE_TYPE_MEMSET, reading(params), context);
 }
 
 }  // namespace berth::sim

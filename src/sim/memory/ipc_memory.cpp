@@ -2,11 +2,9 @@
 #include "sim/memory/ipc_memory.hpp"
 
 #include <cstring>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/arithmetic.hpp"
-#include "base/format.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -17,10 +15,7 @@ constexpr char kIpcMagic[8] = {'b', 'e', 'r', 't', 'h', 'i', 'p', 'c'};
 /// The content of a handle.
 struct Named {
   char magic[sizeof(kIpcMagic)];
-  std::int32_t process;
-  std::int32_t file;  ///< its descriptor in that process
-  std::uint64_t file_device;
-  std::uint64_t file_number;  ///< identify the file, in case the descriptor was reused
+  NamedFile file;
   std::uint64_t offset;
   std::uint64_t bytes;
 };
@@ -28,14 +23,8 @@ static_assert(sizeof(Named) <= sizeof(CUipcMemHandle));
 
 /// The memory behind `named`; null if there is none.
 std::shared_ptr<SharedMemory> open_memory(const Named& named) {
-  const std::string path = format_text("/proc/{}/fd/{}", named.process, named.file);
-  const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) return nullptr;
-  std::shared_ptr<SharedMemory> shared = SharedMemory::open(descriptor);
-  close(descriptor);
-  const bool is_it = shared != nullptr && shared->file_device() == named.file_device &&
-                     shared->file_number() == named.file_number;
-  const bool fits = is_it && named.offset <= shared->bytes() && named.bytes != 0 &&
+  std::shared_ptr<SharedMemory> shared = named.file.open();
+  const bool fits = shared != nullptr && named.offset <= shared->bytes() && named.bytes != 0 &&
                     named.bytes <= shared->bytes() - named.offset;
   return fits ? shared : nullptr;
 }
@@ -70,13 +59,7 @@ CUresult make_ipc_handle(State& state, const Range& range, CUipcMemHandle& handl
   };
   if (block.shared == nullptr && !device.memory->share(block, device.facts.uuid, move))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  Named named{{},
-              getpid(),
-              block.shared->file(),
-              block.shared->file_device(),
-              block.shared->file_number(),
-              range.block_offset,
-              range.bytes};
+  Named named{{}, NamedFile::of(*block.shared), range.block_offset, range.bytes};
   std::memcpy(named.magic, kIpcMagic, sizeof(kIpcMagic));
   handle = {};
   std::memcpy(handle.reserved, &named, sizeof(named));
@@ -88,7 +71,7 @@ CUresult open_ipc_handle(State& state, Context& context, const CUipcMemHandle& h
   Named named{};
   std::memcpy(&named, handle.reserved, sizeof(named));
   if (std::memcmp(named.magic, kIpcMagic, sizeof(kIpcMagic)) != 0) return CUDA_ERROR_INVALID_HANDLE;
-  if (named.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (named.file.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
   const std::shared_ptr<SharedMemory> shared = open_memory(named);
   if (shared == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Device* device = find_home(state, shared->uuid());

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <limits>
+#include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -124,6 +125,21 @@ void SharedMemory::release() {
 bool SharedMemory::is_held_elsewhere() const {
   struct flock lock = lock_of(F_WRLCK);
   return fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+NamedFile NamedFile::of(const SharedMemory& memory) {
+  return {getpid(), memory.file(), memory.file_device(), memory.file_number()};
+}
+
+std::shared_ptr<SharedMemory> NamedFile::open() const {
+  const std::string path = format_text("/proc/{}/fd/{}", process, file);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return nullptr;
+  std::shared_ptr<SharedMemory> memory = SharedMemory::open(descriptor);
+  close(descriptor);
+  const bool is_it = memory != nullptr && memory->file_device() == file_device &&
+                     memory->file_number() == file_number;
+  return is_it ? memory : nullptr;
 }
 
 }  // namespace berth::sim

@@ -63,4 +63,16 @@ class SharedMemory {
   std::byte* data_ = nullptr;
 };
 
+/// Names the file of a SharedMemory to other processes of the same user and PID namespace.
+struct NamedFile {
+  std::int32_t process;
+  std::int32_t file;  ///< its descriptor in that process
+  std::uint64_t file_device;
+  std::uint64_t file_number;  ///< identify the file, in case the descriptor was reused
+
+  static NamedFile of(const SharedMemory& memory);
+  /// Not held; null if it is gone.
+  [[nodiscard]] std::shared_ptr<SharedMemory> open() const;
+};
+
 }  // namespace berth::sim

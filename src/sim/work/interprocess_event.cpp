@@ -2,13 +2,11 @@
 #include "sim/work/interprocess_event.hpp"
 
 #include <cstring>
-#include <fcntl.h>
 #include <unistd.h>
 #include <utility>
 
 #include "berth/bytes.hpp"
 
-#include "base/format.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -21,10 +19,7 @@ constexpr std::size_t kMemoryBytes = 4_KiB;  // memory of other handles has othe
 /// The content of a handle.
 struct NamedEvent {
   char magic[sizeof(kEventMagic)];
-  std::int32_t process;
-  std::int32_t file;  ///< its descriptor in that process
-  std::uint64_t file_device;
-  std::uint64_t file_number;  ///< identify the file, in case the descriptor was reused
+  NamedFile file;
 };
 static_assert(sizeof(NamedEvent) <= sizeof(CUipcEventHandle));
 
@@ -52,24 +47,19 @@ std::shared_ptr<InterprocessEvent> InterprocessEvent::open(const CUipcEventHandl
   std::memcpy(&named, handle.reserved, sizeof(named));
   error = CUDA_ERROR_INVALID_HANDLE;
   if (std::memcmp(named.magic, kEventMagic, sizeof(kEventMagic)) != 0) return nullptr;
-  if (named.process == getpid()) {
+  if (named.file.process == getpid()) {
     error = CUDA_ERROR_INVALID_CONTEXT;
     return nullptr;
   }
-  const int file =
-      ::open(format_text("/proc/{}/fd/{}", named.process, named.file).c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return nullptr;
-  std::shared_ptr<SharedMemory> memory = SharedMemory::open(file);
-  close(file);
-  const bool is_it = memory != nullptr && memory->file_device() == named.file_device &&
-                     memory->file_number() == named.file_number && memory->bytes() == kMemoryBytes;
+  std::shared_ptr<SharedMemory> memory = named.file.open();
+  const bool is_it = memory != nullptr && memory->bytes() == kMemoryBytes;
   if (!is_it || !memory->hold()) return nullptr;
   error = CUDA_SUCCESS;
   return std::shared_ptr<InterprocessEvent>(new InterprocessEvent(std::move(memory)));
 }
 
 CUipcEventHandle InterprocessEvent::handle() const {
-  NamedEvent named{{}, getpid(), memory_->file(), memory_->file_device(), memory_->file_number()};
+  NamedEvent named{{}, NamedFile::of(*memory_)};
   std::memcpy(named.magic, kEventMagic, sizeof(kEventMagic));
   CUipcEventHandle handle{};
   std::memcpy(handle.reserved, &named, sizeof(named));
