@@ -169,7 +169,7 @@ TEST_CASE("beyond all staging memory a stream's first copy is the driver's own" 
     test.log.submit(streams[index], fmt::format("kernel {}", index));
     CHECK(test.copier.counters().copies_by_driver == 0);
     copies[index].start(streams[index]);
-    if (index == 7) break;  // two have half of the slots each, and six two more
+    if (index == 7) break;  // two have two of the four slots each, and six two more
   }
   OneCopy& last = copies.back();
   last.start(streams.back());

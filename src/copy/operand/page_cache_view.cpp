@@ -2,17 +2,23 @@
 #include "copy/operand/page_cache_view.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
 #include "copy/operand/open_file.hpp"
 
 namespace berth {
 namespace {
+
+/// One page is asked about in each: the kernel reads ahead at least that much. Asking about every
+/// page takes a fifth of the time of reading them from the cache.
+/// Source: Linux, VM_READAHEAD_PAGES.
+constexpr std::size_t kSampleBytes = 128_KiB;
 
 /// The kernel reports all pages of other users' files as cached.
 bool mincore_is_reliable(const OpenFile& file) {
@@ -40,20 +46,18 @@ PageCacheView::~PageCacheView() {
 
 bool PageCacheView::is_mostly_cached(std::size_t offset, std::size_t bytes) const noexcept {
   if (data_ == nullptr) return true;
-  constexpr std::size_t kPagesAtATime = 256;
-  std::array<unsigned char, kPagesAtATime> is_there{};
   const std::size_t first = (before_ + offset) / page_bytes_;
   const std::size_t end =
       align_up(std::min(before_ + offset + bytes, mapped_bytes_), page_bytes_) / page_bytes_;
+  const std::size_t step = std::max<std::size_t>(kSampleBytes / page_bytes_, 1);
+  std::size_t asked = 0;
   std::size_t there = 0;
-  for (std::size_t page = first; page < end; page += kPagesAtATime) {
-    const std::size_t pages = std::min(kPagesAtATime, end - page);
-    if (::mincore(data_ + page * page_bytes_, pages * page_bytes_, is_there.data()) != 0)
-      return true;
-    there += static_cast<std::size_t>(std::count_if(is_there.begin(), is_there.begin() + pages,
-                                                    [](unsigned char bits) { return bits & 1; }));
+  for (std::size_t page = first; page < end; page += step, ++asked) {
+    unsigned char bits = 0;
+    if (::mincore(data_ + page * page_bytes_, page_bytes_, &bits) != 0) return true;
+    there += bits & 1;
   }
-  return 2 * there >= end - first;
+  return 2 * there >= asked;
 }
 
 }  // namespace berth

@@ -24,7 +24,8 @@ class PageCacheView {
   PageCacheView& operator=(const PageCacheView&) = delete;
 
   [[nodiscard]] bool is_known() const { return data_ != nullptr; }
-  /// Whether most of [offset, offset + bytes) of the range is cached; true if unknown.
+  /// Whether most of [offset, offset + bytes) of the range is cached, by a page of each 128 KiB;
+  /// true if unknown.
   [[nodiscard]] bool is_mostly_cached(std::size_t offset, std::size_t bytes) const noexcept;
 
  private:

@@ -103,7 +103,7 @@ HostWork::LanePtr StagedCopies::lane_of(DeviceStaging& here, StreamRef stream,
 
 std::optional<Staging> StagedCopies::obtain(DeviceStaging& here, StreamRef stream,
                                             const HostWork& work, const StagedRoute& route) {
-  const auto share = route.is_read_at_once ? StagingMemory::Share::all : StagingMemory::Share::half;
+  const auto share = route.is_read_at_once ? StagingMemory::Share::all : StagingMemory::Share::ring;
   std::optional<Staging> staging;
   try {
     staging = here.memory.try_take(route.bytes, share);

@@ -19,8 +19,11 @@ constexpr std::size_t kChunkBytesMin = 64_KiB;
 /// A copy of up to this fraction of a slot is one chunk: overlap would gain less than the calls for
 /// more chunks cost.
 constexpr std::size_t kOneChunkPart = 16;
-/// Slots for the first copy of a stream if none is free.
-constexpr std::size_t kSpareSlotsPerStream = 2;
+/// The host fills one while the device empties another.
+constexpr std::size_t kRingSlotsMin = 2;
+/// One copy gets that part of the slots. Two or three keep a link busy; more would leave none for
+/// other streams, and drop out of the processor's cache between host and device.
+constexpr std::size_t kRingPart = 4;
 constexpr std::size_t kCacheLine = 64;
 /// The two words of a copy, behind its chunks. Each has its own cache line, because the host writes
 /// one while it polls the other.
@@ -85,7 +88,7 @@ std::optional<Staging> StagingMemory::try_take(std::size_t bytes, Share share) {
 }
 
 std::optional<Staging> StagingMemory::try_take_spare(std::size_t bytes) {
-  return take(bytes, Share::half, Bounds::spare);
+  return take(bytes, Share::ring, Bounds::spare);
 }
 
 Staging StagingMemory::take_unbounded(std::size_t bytes, Share share) {
@@ -140,9 +143,10 @@ std::optional<Staging> StagingMemory::take_own_size(std::size_t bytes, Bounds bo
 }
 
 std::optional<Staging> StagingMemory::take_slots(std::size_t bytes, Share share, Bounds bounds) {
-  const std::size_t allowed = bounds == Bounds::spare ? kSpareSlotsPerStream
-                              : share == Share::all   ? slots_max_
-                                                      : slots_max_ / 2;
+  const std::size_t allowed = bounds == Bounds::spare ? kRingSlotsMin
+                              : share == Share::all
+                                  ? slots_max_
+                                  : std::max(slots_max_ / kRingPart, kRingSlotsMin);
   const std::size_t wanted = std::min((bytes + slot_bytes_ - 1) / slot_bytes_, allowed);
   Staging staging{.blocks = std::make_shared<StagingBlocks>(*this)};
   std::vector<StagingBlock>& blocks = staging.blocks->blocks;

@@ -72,7 +72,7 @@ class StagingMemory {
 
   /// The fraction of the slots that one copy may take.
   enum class Share {
-    half,  ///< so that slots remain for other copies
+    ring,  ///< a quarter of the slots, at least two, so that slots remain for other copies
     all,   ///< for a copy whose source must be read before the call returns
   };
 
@@ -80,14 +80,14 @@ class StagingMemory {
   /// slot is free.
   /// Errors  OutOfMemory: no slot is in use, and no memory can be pinned. NotSupported.
   ///         DriverError.
-  std::optional<Staging> try_take(std::size_t bytes, Share share = Share::half);
+  std::optional<Staging> try_take(std::size_t bytes, Share share = Share::ring);
   /// For a stream without slots to share, if try_take() returned nullopt: at most two slots, unless
   /// kSpare times `slots_max` are in use. Slots beyond `slots_max` are not kept.
   /// Errors  Likewise.
   std::optional<Staging> try_take_spare(std::size_t bytes);
   /// As try_take(), without a bound. May wait for streams that use freed pinned memory.
   /// Errors  OutOfMemory: no memory can be pinned.
-  Staging take_unbounded(std::size_t bytes, Share share = Share::half);
+  Staging take_unbounded(std::size_t bytes, Share share = Share::ring);
   /// Slots of `blocks` for a copy that uses them after the copies that hold them.
   /// Errors  OutOfMemory, NotSupported, DriverError.
   Staging share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes);

@@ -14,7 +14,7 @@ namespace {
 /// Calls `tell(state)` if a simulator with race detection is installed.
 template <class Tell>
 void with_state(const Tell& tell) {
-  if (is_parents_driver()) return;
+  if (orders_tracked.load(std::memory_order_relaxed) == 0 || is_parents_driver()) return;
   MutexLock lock(mutex);
   State* state = installed_state();
   if (state != nullptr && state->order.on()) tell(*state);
@@ -26,16 +26,26 @@ void use(UseKind kind, const void* start, std::size_t bytes) {
   });
 }
 
-}  // namespace
-
-void berth_sim_berthSimHostObserves(const void* word, std::uint64_t value) {
-  if (is_parents_driver()) return;
-  MutexLock lock(mutex);
+void observe(const void* word, std::uint64_t value) BERTH_REQUIRES(mutex) {
   State* state = installed_state();
   if (state == nullptr || !state->initialized) return;
   state->scheduler.at_call(Function::count);
   state->races.observe(static_cast<const std::byte*>(word), value);
   state->scheduler.end_call();
+}
+
+}  // namespace
+
+void berth_sim_berthSimHostObserves(const void* word, std::uint64_t value) {
+  if (is_parents_driver()) return;
+  if (orders_tracked.load(std::memory_order_relaxed) == 0) {
+    // The device goes on by the thread that is in the driver.
+    if (!mutex.try_lock()) return;
+    observe(word, value);
+    return mutex.unlock();
+  }
+  MutexLock lock(mutex);
+  observe(word, value);
 }
 
 const void* berth_sim_berthSimHostActsFor(const void* actor) {

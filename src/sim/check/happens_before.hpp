@@ -7,6 +7,7 @@
 // "Virtual time and global states of distributed systems", 1989.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,16 +40,24 @@ struct StreamOrder {
   std::uint64_t host_version = 0;  ///< the latest Knowledge::version that was joined
 };
 
+/// The number of simulators that track the order: at 0, no event of a host thread is needed. Read
+/// without the lock.
+inline constinit std::atomic<std::size_t> orders_tracked = 0;
+
 class HappensBefore {
  public:
   /// `always`: track the order permanently, not only between start() and stop().
-  HappensBefore(bool always, bool threads_apart)
-      : always_(always), on_(always), host_(threads_apart) {}
+  HappensBefore(bool always, bool threads_apart) : always_(always), host_(threads_apart) {
+    set(always);
+  }
+  ~HappensBefore() { set(false); }
+  HappensBefore(const HappensBefore&) = delete;
+  HappensBefore& operator=(const HappensBefore&) = delete;
 
   [[nodiscard]] bool on() const { return on_; }
   /// Work that was submitted while it was off precedes nothing.
-  void start() { on_ = true; }
-  void stop() { on_ = always_; }
+  void start() { set(true); }
+  void stop() { set(always_); }
 
   /// Adds an operation to a stream, ordered after the stream's earlier work and all that the
   /// calling thread has observed. The result is passed to run().
@@ -93,10 +102,15 @@ class HappensBefore {
   };
   static constexpr Handle kNoContext = ~Handle{0};
 
+  void set(bool on) {
+    if (on && !on_) ++orders_tracked;
+    if (!on && on_) --orders_tracked;
+    on_ = on;
+  }
   Stamp open_lane();
 
   bool always_;
-  bool on_;
+  bool on_ = false;
   HostClocks host_;
   Lane lanes_ = 0;
   std::vector<Retired> retired_;

@@ -222,6 +222,7 @@ class Scheduler {
   HostFunctions host_functions_;
   std::vector<Handle> computing_;  // streams whose heads are Stream::computing
   ValueWatch value_watch_;
+  PollInterval pause_interval_;
   Stall pending_queries_;
 };
 

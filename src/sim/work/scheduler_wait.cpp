@@ -125,7 +125,7 @@ void Scheduler::detach_from_channel(Stream& stream) {
 
 void Scheduler::pause() {
   ++waiting_;
-  finished_.wait_for(mutex, kValuePollInterval);
+  finished_.wait_for(mutex, pause_interval_.next(steps()));
   --waiting_;
 }
 

@@ -122,6 +122,7 @@ void ValueWatch::stop() {
 }
 
 void ValueWatch::loop() {
+  PollInterval interval;
   MutexLock lock(mutex);
   while (!stopping_) {
     if (scheduler_.value_waits() == 0) {
@@ -129,7 +130,7 @@ void ValueWatch::loop() {
       continue;
     }
     scheduler_.end_call();
-    wake_.wait_for(mutex, kValuePollInterval);
+    wake_.wait_for(mutex, interval.next(scheduler_.steps()));
   }
 }
 

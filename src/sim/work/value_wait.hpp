@@ -6,6 +6,7 @@
 // fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -23,8 +24,26 @@ namespace berth::sim {
 class Scheduler;
 struct State;
 
-/// The polling interval.
+/// The longest polling interval.
 inline constexpr std::chrono::milliseconds kValuePollInterval{1};
+
+/// How long to sleep between polls: short after progress, because a gate is often opened soon after
+/// the one before it, and then up to kValuePollInterval.
+class PollInterval {
+ public:
+  std::chrono::microseconds next(std::uint64_t steps) {
+    next_ = steps == steps_ ? std::min(2 * next_, kMax) : kMin;
+    steps_ = steps;
+    return next_;
+  }
+
+ private:
+  static constexpr std::chrono::microseconds kMin{30};
+  static constexpr std::chrono::microseconds kMax = kValuePollInterval;
+
+  std::chrono::microseconds next_ = kMin;
+  std::uint64_t steps_ = 0;  ///< Scheduler::steps() at the last poll
+};
 
 /// Whether `wait` can end: the value is in memory, or the wait can only fault.
 bool value_is_there(State& state, const Context& context, const WaitValueWork& wait);
