@@ -14,6 +14,7 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "memory/caching_allocator.hpp"
 #include "memory/source/mapping_notices.hpp"
 
@@ -54,6 +55,7 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
 };
 
 void* CachingAllocator::climb(Request& request) {
+  BERTH_CHECK(request.data == nullptr);
   MappingNotices::require_outside("an allocation that needs more than cached memory");
   refuse_impossible(request);
   if (request.consolidates_first) {

@@ -27,6 +27,7 @@ class HostCopy {
   /// Errors  DriverError.
   void restore(DeviceContext& context) const;
   void clear() { pieces_.clear(); }
+  [[nodiscard]] bool is_empty() const { return pieces_.empty(); }
 
  private:
   struct Piece {

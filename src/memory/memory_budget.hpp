@@ -11,6 +11,8 @@
 #include <limits>
 #include <mutex>
 
+#include "base/check.hpp"
+
 namespace berth {
 
 /// Threads  Safe from any thread.
@@ -51,7 +53,8 @@ class MemoryBudget {
     return false;
   }
   void give_back(std::size_t bytes) {
-    reserved_.fetch_sub(bytes);
+    const std::size_t reserved = reserved_.fetch_sub(bytes);
+    BERTH_CHECK(reserved >= bytes);  // bytes are given back once
     if (whole_ != nullptr) whole_->give_back(bytes);
   }
   /// The same for memory that was returned to the driver.
@@ -109,6 +112,7 @@ class MemoryBudget {
     }
     ~Change() {
       const std::scoped_lock lock(budget_.changes_mutex_);
+      BERTH_CHECK(budget_.changes_under_way_ > 0);
       --budget_.changes_under_way_;
       ++budget_.changes_made_;
       budget_.change_made_.notify_all();

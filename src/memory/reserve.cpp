@@ -8,6 +8,7 @@
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "memory/gauge.hpp"
 #include "memory/memory_errors.hpp"
 #include "memory/source/mapping_notices.hpp"
@@ -162,6 +163,8 @@ Block* Reserve::enter(const Plan& plan, std::size_t bytes_requested, OwnerId own
   if (plan.bytes > 0) {
     raise_gauge(heap_.counters.bytes_reserved, plan.bytes);
     ++heap_.counters.segments_mapped;
+    // Memory is counted before it is obtained, and until it is returned.
+    BERTH_CHECK(options_.budget.reserved() >= heap_.counters.bytes_reserved.current);
   }
   heap_.count_blocks();
   return block;
@@ -278,6 +281,7 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
       continue;
     }
     source_->finish_return(heap_.blocks, std::move(range));
+    BERTH_CHECK(heap_.counters.bytes_reserved.current >= range_bytes);
     options_.budget.release(range_bytes);
     lower_gauge(heap_.counters.bytes_reserved, range_bytes);
     ++heap_.counters.segments_released;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sleep and wake: physical memory is returned and obtained again at the same addresses.
+#include "base/check.hpp"
 #include "memory/gauge.hpp"
 #include "memory/reserve.hpp"
 #include "stream/wait.hpp"
@@ -41,6 +42,7 @@ std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, Sleep
     if (heap_.is_asleep) return std::nullopt;
     // Thread caches are disabled then, so that all allocations reach the heap, which refuses them.
     heap_.drop_caches();
+    BERTH_CHECK(content_.is_empty());  // the content of the last sleep was restored or dropped
     heap_.is_asleep = true;
     has_memory_asleep_ = true;
     number = ++sleeps_;
@@ -63,11 +65,14 @@ std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, Sleep
 std::size_t Reserve::finish_sleep(const Sleep& begun) {
   const MutexLock slow(heap_.slow_mutex);
   if (!is_asleep_since(begun.number)) return 0;
+  BERTH_CHECK(has_memory_asleep_);  // a sleep ends once
   const MemoryBudget::Change change(options_.budget);
   const std::size_t bytes = source_->sleep(begun.stitched);
   has_memory_asleep_ = false;
   options_.budget.release(bytes);
   const MutexLock lock(heap_.mutex);
+  BERTH_CHECK(heap_.counters.bytes_asleep.current == 0);
+  BERTH_CHECK(heap_.counters.bytes_reserved.current >= bytes);
   lower_gauge(heap_.counters.bytes_reserved, bytes);
   raise_gauge(heap_.counters.bytes_asleep, bytes);
   return bytes;

@@ -124,7 +124,9 @@ void PinnedRegistrations::add(void* data, std::size_t bytes) {
     refuse(driver(), result, start_of(data), bytes);
   }
   const MutexLock lock(mutex_);
-  entries_.at(start_of(data)).state = State::live;
+  Entry& entry = entries_.at(start_of(data));
+  BERTH_CHECK(entry.state == State::beginning && entry.bytes == bytes);
+  entry.state = State::live;
   bytes_ += bytes;
 }
 
@@ -173,6 +175,7 @@ void PinnedRegistrations::remove(void* data) {
     throw;
   }
   const MutexLock lock(mutex_);
+  BERTH_CHECK(entry->state == State::ending && entry->uses.empty() && bytes_ >= entry->bytes);
   bytes_ -= entry->bytes;
   entries_.erase(start_of(data));
 }

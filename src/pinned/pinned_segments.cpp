@@ -8,6 +8,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "stream/capture.hpp"
 #include "stream/wait.hpp"
@@ -42,7 +43,8 @@ bool PinnedSegments::create(Growth& growth) {
   growth.address = reinterpret_cast<std::uintptr_t>(data);
   note.key() = growth.address;
   const MutexLock lock(mutex_);
-  segments_.insert(std::move(note));
+  const bool is_new = segments_.insert(std::move(note)).inserted;
+  BERTH_CHECK(is_new);
   return true;
 }
 
@@ -103,6 +105,7 @@ bool PinnedSegments::destroy(std::uintptr_t address) noexcept {
     const MutexLock lock(mutex_);
     note = segments_.extract(address);
   }
+  BERTH_CHECK(!note.empty());
   const Segment& segment = note.mapped();
   const Driver& driver = segment.context->driver();
   void* const pages = reinterpret_cast<void*>(address);

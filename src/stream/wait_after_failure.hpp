@@ -14,8 +14,8 @@
 
 namespace berth {
 
-/// Attempts of a wait. A failed device answers each at once.
-inline constexpr int kWaitsAfterFailure = 8;
+/// Attempts of a query or a wait. A failed device answers each at once.
+inline constexpr int kAttemptsAfterFailure = 8;
 
 /// Whether the stream is captured; nullopt if the query fails. Within a ContextScope.
 inline std::optional<bool> try_is_capturing(StreamRef stream) noexcept {
@@ -31,7 +31,7 @@ inline std::optional<bool> try_is_capturing(StreamRef stream) noexcept {
 /// reported. Does not wait for a captured stream: nothing runs there, and a wait would invalidate
 /// the capture. A stream of which all queries fail is waited for.
 inline void wait_after_failure(StreamRef stream) noexcept {
-  for (int left = kWaitsAfterFailure; left > 0; --left) {
+  for (int left = kAttemptsAfterFailure; left > 0; --left) {
     const ContextScope scope(stream.context(), std::nothrow);
     const std::optional<bool> captured = try_is_capturing(stream);
     if (captured.value_or(false)) return;
@@ -44,10 +44,22 @@ inline void wait_after_failure(StreamRef stream) noexcept {
   }
 }
 
+/// Queries `mark`, which is not captured, and repeats a failed query, because that call alone may
+/// have failed.
+[[nodiscard]] inline CUresult query_repeatedly(EventRef mark) noexcept {
+  CUresult result = CUDA_ERROR_NOT_READY;
+  for (int left = kAttemptsAfterFailure; left > 0; --left) {
+    const ContextScope scope(mark.context(), std::nothrow);
+    result = mark.context().driver().try_event_query(mark.native());
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) break;
+  }
+  return result;
+}
+
 /// Waits for the work before `mark`, which is not captured, after a query of the event failed, and
 /// repeats a failed wait. Reports nothing. Returns immediately if the device has failed.
 inline void wait_after_failure(EventRef mark) noexcept {
-  for (int left = kWaitsAfterFailure; left > 0; --left) {
+  for (int left = kAttemptsAfterFailure; left > 0; --left) {
     const ContextScope scope(mark.context(), std::nothrow);
     if (try_wait_for(mark) == CUDA_SUCCESS) return;
   }

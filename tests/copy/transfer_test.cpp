@@ -328,6 +328,30 @@ TEST_CASE("a target destroyed with its Transfer is not written any more, whateve
   }
 }
 
+TEST_CASE("a failed query does not end a copy by the device, but a device that answers none does") {
+  const auto start_with = [](const char* faults, const auto& check) {
+    sim::Config config = with(sim::Progress::manual);
+    config.faults = sim::FaultPlan::parse(faults);
+    CopyTest test(config, small_ring());
+    const Stream stream = test.stream();
+    Buffer there(test, Kind::device, kRing);
+    Buffer pinned(test, Kind::pinned, kRing);
+    const Transfer transfer = test.copier.start(pinned.data(), there.data(), kRing, stream);
+    check(transfer);
+    stream.ref().sync();
+    CHECK(transfer.is_done());
+  };
+  start_with("cuEventQuery@1=unknown", [](const Transfer& transfer) {
+    CHECK_FALSE(transfer.is_done());
+    CHECK(transfer.failure() == nullptr);
+    transfer.wait();
+  });
+  start_with("cuEventQuery@1+=unknown", [](const Transfer& transfer) {
+    CHECK(transfer.is_done());
+    CHECK_THROWS_AS(transfer.wait(), DriverError);
+  });
+}
+
 TEST_CASE("a Transfer of other memory, of kept memory, or that is detached is not waited for" *
           needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());

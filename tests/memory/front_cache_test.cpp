@@ -22,6 +22,8 @@ struct FrontFixture {
   Block& make(std::size_t bytes) {
     Block& block = records.make();
     block.bytes = bytes;
+    block.owner = front.owner();
+    block.set_state(Block::State::cached);
     return block;
   }
   /// False where its size has no place.

@@ -25,11 +25,18 @@ struct TransferFixture {
     FrontCache& front = giver.add_owner(kRed);
     giver.add_owner(kBlue);
     for (Block*& block : blocks) {
-      block = &records.make();
-      block->bytes = 512;
+      block = &make(512, front.owner());
       front.push(*front.place(512), *block);
     }
     transfers.take_over(giver, [](Block&) { FAIL("each has a place"); });
+  }
+
+  Block& make(std::size_t bytes, OwnerId owner) {
+    Block& block = records.make();
+    block.bytes = bytes;
+    block.owner = owner;
+    block.set_state(Block::State::cached);
+    return block;
   }
 
   BlockRecords records;
@@ -64,8 +71,7 @@ TEST_CASE_FIXTURE(TransferFixture, "a cache without a stack for a size accepts o
   FrontCache full(kRed);
   for (std::size_t bytes = 1024; full.place(512) != nullptr; bytes += 512) {
     if (FrontCache::Stack* const stack = full.place(bytes)) {
-      Block& block = records.make();
-      block.bytes = bytes;
+      Block& block = make(bytes, full.owner());
       full.push(*stack, block);
     }
   }
@@ -76,11 +82,9 @@ TEST_CASE_FIXTURE(TransferFixture, "a cache without a stack for a size accepts o
 
 TEST_CASE_FIXTURE(TransferFixture, "blocks for which the host has no memory go to the visitor") {
   FrontCache& front = giver.add_owner(kBlue);
-  Block& blue = records.make();
-  blue.bytes = 1024;
+  Block& blue = make(1024, kBlue);
   front.push(*front.place(1024), blue);
-  Block& red = records.make();
-  red.bytes = 512;
+  Block& red = make(512, kRed);
   FrontCache& red_front = giver.add_owner(kRed);
   red_front.push(*red_front.place(512), red);
   std::vector<Block*> visited;

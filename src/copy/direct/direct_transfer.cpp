@@ -13,9 +13,12 @@ namespace berth {
 
 void DirectTransfer::poll_marks() {
   if (passed_ == steps_.size() || failure_ != nullptr) return;
-  const RelaxedCapture relaxed(steps_.back().mark->context().driver());
+  const Driver& driver = steps_.back().mark->context().driver();
+  const RelaxedCapture relaxed(driver);
   try {
-    while (passed_ < steps_.size() && steps_[passed_].mark->is_done()) {
+    while (passed_ < steps_.size()) {
+      const CUresult result = query_repeatedly(steps_[passed_].mark.ref());
+      if (!driver.succeeded(DriverCall::event_query, result, CUDA_ERROR_NOT_READY)) break;
       bytes_passed_ += steps_[passed_].bytes;
       // A thread may be waiting for the last one.
       if (++passed_ < steps_.size()) steps_[passed_ - 1].mark = {};

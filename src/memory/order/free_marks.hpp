@@ -44,6 +44,7 @@ class FreeMarks {
   }
   /// The work before the mark of `serial` is done.
   void complete(std::uint64_t serial) noexcept {
+    BERTH_CHECK(serial <= covered());
     completed_ = std::max(completed_, serial);
     std::size_t gone = 0;
     while (gone < count_ && marks_[gone].serial <= completed_) ++gone;

@@ -57,7 +57,10 @@ class GraphHolds {
 
   /// Between begin() and the result of attach(), the hold counts as the driver's.
   void begin() noexcept { ++outstanding_; }
-  void cancel() noexcept { --outstanding_; }
+  void cancel() noexcept {
+    BERTH_CHECK(outstanding_ > 0);
+    --outstanding_;
+  }
   /// Gives the hold to the graph of `capture`. Call it without a lock.
   /// Errors  DriverError: if `hold` is not null then, the caller still owns it and calls cancel();
   ///         otherwise collect() returns it later.
@@ -73,6 +76,7 @@ class GraphHolds {
     for (HoldPtr hold = take_finished(); hold != nullptr;) {
       Block& block = block_of(*hold);
       forget(*hold);
+      BERTH_CHECK(outstanding_ > 0);
       --outstanding_;
       hold = next_of(std::move(hold));
       visit(block);

@@ -89,7 +89,7 @@ void StreamTable::mark_destroyed(OwnerId id) noexcept {
 
 void StreamTable::mark_drained(OwnerId id) noexcept {
   Entry& entry = require(id);
-  BERTH_CHECK(entry.retired);
+  BERTH_CHECK(entry.retired && !entry.unordered);
   entry.last_work = nullptr;
   entry.destroyed = false;
 }

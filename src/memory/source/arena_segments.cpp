@@ -38,6 +38,12 @@ bool joins(const Block* neighbor, OwnerId owner) {
          (neighbor->owner == owner || neighbor->owner == kUnowned);
 }
 
+std::size_t bytes_of(std::span<Block* const> blocks) {
+  std::size_t bytes = 0;
+  for (const Block* block : blocks) bytes += block->bytes;
+  return bytes;
+}
+
 /// Transfers to `owner` as much unowned memory beside `held` as makes a hole of `bytes` with it.
 void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t bytes) {
   std::size_t missing = bytes - std::min(bytes, held.bytes);
@@ -275,6 +281,7 @@ bool ArenaSegments::map_window(Growth& growth) {
 }
 
 bool ArenaSegments::obtain(Growth& growth) {
+  BERTH_CHECK(growth.bytes == bytes_of(growth.fresh));
   bool obtained = false;
   if (map_fresh(growth)) {
     try {
@@ -356,6 +363,7 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
 }
 
 bool ArenaSegments::give_back(const Range& range) noexcept {
+  BERTH_CHECK(granules_mapped_ >= granules_of(range.held->bytes));
   windows_.drop(granule_at(range.held->address), granule_at(range.held->end()));
   arena_.unmap(range.held->address, range.held->bytes);
   granules_mapped_ -= granules_of(range.held->bytes);

@@ -9,6 +9,7 @@
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "stream/capture.hpp"
 #include "stream/wait.hpp"
 
@@ -23,6 +24,7 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
 
 bool WholeSegments::obtain(Growth& growth) {
   if (!take_refused(growth) && !create(growth)) return false;
+  BERTH_CHECK(growth.address != 0);
   try {
     notices_.mapped({growth.address, growth.bytes, growth.bytes});
   } catch (...) {
@@ -98,6 +100,7 @@ std::vector<SegmentSource::Range> WholeSegments::hold(BlockHeap& heap,
   std::size_t planned = 0;
   for (Block* const block : whole) {
     if (planned >= bytes) break;
+    BERTH_CHECK(block->is_whole_segment() && block->owner == kUnowned);
     planned += block->bytes;
     try {
       heap.reserve_blocks(1);

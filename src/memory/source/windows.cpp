@@ -111,7 +111,7 @@ Windows::Number Windows::add_window(Number first, const GranuleSequence& granule
   for (Number slot = first; const auto& run : granules.runs()) {
     slots_[slot].run = run.size;
     for (Number nth = 0; nth < run.size; ++nth) {
-      BERTH_DCHECK(!slots_[slot].is_mapped);
+      BERTH_CHECK(slots_[slot].window == kNone && !slots_[slot].is_mapped);
       slots_[slot].granule = run.first + nth;
       slots_[slot].window = window;
       link_slot(slot++);
@@ -174,6 +174,7 @@ bool Windows::map_slots(Number window, bool& gone) {
   };
   for (Number number = first; number < end; ++number) {
     Slot& slot = slots_[number];
+    BERTH_CHECK(arena_.handle(slot.granule) != 0);
     if (slot.is_mapped) continue;  // sleep() could not unmap it, so its granule was kept
     const CUresult result = driver.try_mem_map(CUdeviceptr{address_of(number)}, granule_bytes,
                                                std::size_t{0}, arena_.handle(slot.granule), 0ULL);
@@ -214,6 +215,7 @@ std::optional<std::uintptr_t> Windows::map(const GranuleSequence& granules) {
 /// Drops the record of a window. Its address space is reused only if it is `gone`.
 void Windows::forget(Number window, bool gone) noexcept {
   Window& it = windows_[window];
+  BERTH_CHECK(it.size > 0 && mappings_ >= it.size);  // forgotten once
   for (Number slot = it.first; slot < it.first + it.size; ++slot) {
     unlink_slot(slot);
     slots_[slot].window = gone ? kNone : kStuck;

@@ -14,6 +14,7 @@
 
 #include "berth/allocator.hpp"
 
+#include "base/check.hpp"
 #include "base/fibonacci_hash.hpp"
 #include "heap/block.hpp"
 
@@ -69,6 +70,8 @@ class FrontCache {
   }
 
   void push(Stack& stack, Block& block) {
+    BERTH_DCHECK(block.state() == Block::State::cached);
+    BERTH_DCHECK(block.owner == owner_ && block.bytes == stack.bytes());
     if (!stack.is_listed_) [[unlikely]]
       list(stack);
     block.below = stack.top_;
@@ -77,6 +80,7 @@ class FrontCache {
 
   /// Moves all blocks of another cache's stack, of the same size, to one of this cache's.
   void take_all(Stack& stack, Stack& from) {
+    BERTH_DCHECK(stack.bytes() == from.bytes());
     if (from.empty()) return;
     if (!stack.is_listed_) list(stack);
     while (!stack.empty()) {  // on top, because they were used last
@@ -90,6 +94,7 @@ class FrontCache {
   /// there to visit(Block&).
   template <class Visit>
   void move_to(FrontCache& other, const Visit& visit) {
+    BERTH_DCHECK(other.owner_ == owner_);
     for (std::size_t index = 0; index < listed_count_; ++index) {
       Stack& stack = stacks_[listed_[index]];
       stack.is_listed_ = false;

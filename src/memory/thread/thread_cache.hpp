@@ -17,6 +17,7 @@
 #include "berth/allocator.hpp"
 
 #include "base/biased_lock.hpp"
+#include "base/check.hpp"
 #include "base/fibonacci_hash.hpp"
 #include "base/per_thread.hpp"
 #include "heap/pointer_map.hpp"
@@ -183,6 +184,7 @@ class ThreadCache {
   }
   void* take_last(std::size_t bytes) {
     const Taken last = last_;
+    BERTH_DCHECK(last.block->state() == Block::State::cached && bytes <= last.bytes);
     last.block->set_state(Block::State::allocated);
     last.block->set_slack_bytes(last.bytes - bytes);
     ledger_.allocated(bytes, last.bytes);
