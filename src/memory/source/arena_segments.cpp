@@ -39,9 +39,8 @@ bool joins(const Block* neighbor, OwnerId owner) {
 }
 
 std::size_t bytes_of(std::span<Block* const> blocks) {
-  std::size_t bytes = 0;
-  for (const Block* block : blocks) bytes += block->bytes;
-  return bytes;
+  return std::accumulate(blocks.begin(), blocks.end(), std::size_t{0},
+                         [](std::size_t sum, const Block* block) { return sum + block->bytes; });
 }
 
 /// Transfers to `owner` as much unowned memory beside `held` as makes a hole of `bytes` with it.
