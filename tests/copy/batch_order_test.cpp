@@ -384,6 +384,11 @@ TEST_CASE("a transfer of pinned memory may be dropped while its stream is busy")
   CHECK_FALSE(test.log.is_done("kernel"));
   static_cast<void>(test.copier.start_batch(ranges(there, 2'000, here, 2'500, 1'000, 20), stream));
   CHECK_FALSE(test.log.is_done("kernel"));
+  CHECK(test.copier.counters().copies_staged == 0);
+  // From one range of the device: packed into staging memory, which is berth's own.
+  static_cast<void>(test.copier.start_batch(ranges(here, 2'000, there, 1'000, 1'000, 20), stream));
+  CHECK_FALSE(test.log.is_done("kernel"));
+  CHECK(test.copier.counters().copies_staged == 1);
   stream.ref().sync();
 }
 

@@ -100,8 +100,7 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
       wait_after_failure(copy->stream());
     }
     const MutexLock lock(mutex_);
-    copy->end_device();
-    update_ready(*copy);  // the host moves no more of them
+    end_device(*copy);
   }
 }
 
@@ -177,6 +176,11 @@ void HostWork::process_lane(const LanePtr& lane) {
     }
     if (first == nullptr || (!process_piece_of(first) && !poll_copy(*first))) return;
   }
+}
+
+void HostWork::end_device(StagedCopy& copy) {
+  copy.end_device();
+  update_ready(copy);  // no thread moves another piece
 }
 
 void HostWork::update_ready(StagedCopy& copy) {

@@ -155,6 +155,8 @@ class HostWork {
   /// list `completed`.
   bool advance(CopyLane& lane, CopyPtr& completed) BERTH_REQUIRES(mutex_);
   void update_ready(StagedCopy& copy) BERTH_REQUIRES(mutex_);
+  /// The device executes none of the copy's remaining steps.
+  void end_device(StagedCopy& copy) BERTH_REQUIRES(mutex_);
   /// If nothing is left to do for the copy, it is no longer pending, the next copy may use its
   /// slots, and it becomes the head of the list `over`.
   bool remove_if_complete(const CopyPtr& copy, CopyPtr& completed) BERTH_REQUIRES(mutex_);

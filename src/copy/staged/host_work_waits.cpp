@@ -88,11 +88,11 @@ MarkState HostWork::query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark
     if (state == MarkState::failed) {
       copy->fail(failure);
       copy->open_gates_if_failed();
-      copy->end_device();
+      end_device(*copy);
     } else {
       copy->pass(mark);
+      update_ready(*copy);
     }
-    update_ready(*copy);
     changed_.notify_all();
   }
   end_if_complete(copy);
