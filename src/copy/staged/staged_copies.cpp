@@ -86,7 +86,7 @@ StagedCopies::StreamKey StagedCopies::key_of(StreamRef stream, const HostWork& w
 HostWork::LanePtr StagedCopies::lane_of(DeviceStaging& here, StreamRef stream,
                                         const HostWork& work) {
   // The handle of the per-thread default stream refers to many streams, which do not wait for each
-  // other.
+  // other. So it has no entry, and its copies share nothing.
   if (stream.is_per_thread_default()) return std::make_shared<CopyLane>();
   const MutexLock lock(here.mutex);
   StreamStaging& its = here.streams[key_of(stream, work)];
@@ -118,7 +118,7 @@ std::optional<Staging> StagedCopies::obtain(DeviceStaging& here, StreamRef strea
 
 void StagedCopies::offer_blocks(DeviceStaging& here, StreamRef stream, const HostWork& work,
                                 const std::shared_ptr<StagingBlocks>& blocks) {
-  if (!blocks->are_slots() || stream.is_per_thread_default()) return;
+  if (!blocks->are_slots()) return;
   const MutexLock lock(here.mutex);
   const auto found = here.streams.find(key_of(stream, work));
   if (found != here.streams.end()) found->second.blocks = blocks;
@@ -127,7 +127,7 @@ void StagedCopies::offer_blocks(DeviceStaging& here, StreamRef stream, const Hos
 std::optional<Staging> StagedCopies::share_or_take_spare(DeviceStaging& here, StreamRef stream,
                                                          const HostWork& work, std::size_t bytes) {
   std::shared_ptr<StagingBlocks> blocks;
-  if (!stream.is_per_thread_default()) {
+  {
     const MutexLock lock(here.mutex);
     const auto found = here.streams.find(key_of(stream, work));
     if (found != here.streams.end()) blocks = found->second.blocks.lock();
@@ -190,7 +190,7 @@ void StagedCopies::stream_retiring(DeviceContext& context, CUstream native) noex
 void StagedCopies::make_progress(DeviceContext& context, CUstream native) noexcept {
   const StreamRef stream(context, native);
   DeviceStaging* const here = find_device_staging(stream.context());
-  if (here == nullptr || stream.is_per_thread_default()) return;
+  if (here == nullptr) return;
   for (HostWork* const work : {&work_, &disk_work_}) {
     HostWork::LanePtr lane;
     {
