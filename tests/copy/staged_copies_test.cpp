@@ -37,6 +37,7 @@ std::size_t entries_of_first_part(StagedTest& test, StreamRef stream,
       *test.memory.try_take(4'000 * kSlot));
   const std::size_t chunks = copy.chunks_with_room();
   const std::size_t marks = chunks / (copy.staging().slots.size() / 2);
+  copy.end_device();  // nothing was submitted
   copy.release();
   return chunks * (2 + entries_of_copy) + marks;
 }

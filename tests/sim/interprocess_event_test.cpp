@@ -2,7 +2,6 @@
 // Events of several processes, by the handles of IPC.
 #include <cstring>
 #include <string>
-#include <unistd.h>
 
 #include "sim/sim_fixture.hpp"
 #include "support/peer_process.hpp"
@@ -16,19 +15,6 @@ using namespace berth::test;
 namespace {
 
 constexpr std::size_t kBytes = 4096;
-
-/// Without doctest: that belongs to the parent.
-#define NEED(condition) \
-  if (!(condition)) return __LINE__ & 0x7f
-
-template <class T>
-bool send(int socket, const T& content) {
-  return write(socket, &content, sizeof(content)) == sizeof(content);
-}
-template <class T>
-bool receive(int socket, T& content) {
-  return read(socket, &content, sizeof(content)) == sizeof(content);
-}
 
 struct Handles {
   CUipcMemHandle memory;
@@ -77,10 +63,9 @@ struct Peer {
   NEED(value == 7);
   NEED(CU(cuMemsetD8Async)(peer.memory, 8, kBytes, peer.stream) == CUDA_SUCCESS);
   NEED(CU(cuEventRecord)(peer.event, peer.stream) == CUDA_SUCCESS);
-  NEED(send(socket, char{1}));
+  NEED(signal_peer(socket));
   NEED(CU(cuStreamSynchronize)(peer.stream) == CUDA_SUCCESS);
-  char byte = 0;
-  NEED(receive(socket, byte));
+  NEED(await_peer(socket));
   NEED(CU(cuEventDestroy)(peer.event) == CUDA_SUCCESS);
   NEED(CU(cuIpcCloseMemHandle)(peer.memory) == CUDA_SUCCESS);
   NEED(peer.sim.take_findings().empty());
@@ -102,8 +87,7 @@ struct Peer {
   CHECK(send(peer.socket(), handles));
   // Otherwise this process never learns here that its own work is done.
   if (std::string(progress) != "eager") OK(CU(cuEventSynchronize)(event));
-  char byte = 0;
-  REQUIRE(receive(peer.socket(), byte));
+  REQUIRE(await_peer(peer.socket()));
   // The other process has recorded: the event stands for its work, which came after ours.
   OK(CU(cuStreamWaitEvent)(second, event, 0));
   unsigned char value = 0;
@@ -142,10 +126,9 @@ TEST_CASE("work of another process that has not run holds up what waits for its 
     NEED(self.open(socket));
     NEED(CU(cuMemsetD8Async)(self.memory, 5, kBytes, self.stream) == CUDA_SUCCESS);
     NEED(CU(cuEventRecord)(self.event, self.stream) == CUDA_SUCCESS);
-    char byte = 0;
-    NEED(send(socket, byte) && receive(socket, byte));
+    NEED(signal_peer(socket) && await_peer(socket));
     NEED(CU(cuStreamSynchronize)(self.stream) == CUDA_SUCCESS);
-    NEED(send(socket, byte) && receive(socket, byte));
+    NEED(signal_peer(socket) && await_peer(socket));
     NEED(CU(cuIpcCloseMemHandle)(self.memory) == CUDA_SUCCESS);
     NEED(CU(cuEventDestroy)(self.event) == CUDA_SUCCESS);
     return 0;
@@ -158,17 +141,16 @@ TEST_CASE("work of another process that has not run holds up what waits for its 
   OK(CU(cuIpcGetMemHandle)(&handles.memory, memory));
   OK(CU(cuIpcGetEventHandle)(&handles.event, event));
   CHECK(send(peer.socket(), handles));
-  char byte = 0;
-  REQUIRE(receive(peer.socket(), byte));
+  REQUIRE(await_peer(peer.socket()));
   CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
   OK(CU(cuStreamWaitEvent)(stream, event, 0));
   CHECK(CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY);
-  CHECK(send(peer.socket(), byte));
-  REQUIRE(receive(peer.socket(), byte));
+  CHECK(signal_peer(peer.socket()));
+  REQUIRE(await_peer(peer.socket()));
   OK(CU(cuEventQuery)(event));
   OK(CU(cuStreamSynchronize)(stream));
   CHECK(fixture.sim.peek(memory, 1) == bytes_of(1, 5));
-  CHECK(send(peer.socket(), byte));
+  CHECK(signal_peer(peer.socket()));
   CHECK(peer.join() == 0);
   OK(CU(cuEventDestroy)(event));
   OK(CU(cuMemFree)(memory));
@@ -196,12 +178,11 @@ TEST_CASE("a record behind a fault of its process does not hold up others") {
          CUDA_SUCCESS);
     NEED(CU(cuGraphLaunch)(exec, self.stream) == CUDA_SUCCESS);
     NEED(CU(cuEventRecord)(self.event, self.stream) == CUDA_SUCCESS);
-    char byte = 0;
-    NEED(send(socket, byte) && receive(socket, byte));
+    NEED(signal_peer(socket) && await_peer(socket));
     NEED(CU(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CU(cuStreamWriteValue32)(other, self.memory, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
     NEED(CU(cuStreamSynchronize)(self.stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
-    NEED(receive(socket, byte));
+    NEED(await_peer(socket));
     self.sim.take_findings();
     return 0;
   });
@@ -214,13 +195,12 @@ TEST_CASE("a record behind a fault of its process does not hold up others") {
   OK(CU(cuIpcGetMemHandle)(&handles.memory, memory));
   OK(CU(cuIpcGetEventHandle)(&handles.event, event));
   CHECK(send(peer.socket(), handles));
-  char byte = 0;
-  REQUIRE(receive(peer.socket(), byte));
+  REQUIRE(await_peer(peer.socket()));
   OK(CU(cuStreamWaitEvent)(stream, event, 0));
   CHECK(CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY);
-  CHECK(send(peer.socket(), byte));
+  CHECK(signal_peer(peer.socket()));
   OK(CU(cuStreamSynchronize)(stream));
-  CHECK(send(peer.socket(), byte));
+  CHECK(signal_peer(peer.socket()));
   CHECK(peer.join() == 0);
   OK(CU(cuEventDestroy)(event));
   OK(CU(cuMemFree)(memory));

@@ -2,7 +2,6 @@
 // Memory of cuMemAlloc in several processes, by the handles of IPC.
 #include <cstring>
 #include <string>
-#include <unistd.h>
 
 #include "sim/sim_fixture.hpp"
 #include "support/peer_process.hpp"
@@ -17,26 +16,6 @@ namespace {
 constexpr std::size_t kBytes = 4 << 20;
 constexpr std::size_t kGranule = 2 << 20;
 constexpr const char* kConfig = "memory=64MiB,devices=2";
-
-/// Without doctest: that belongs to the parent.
-#define NEED(condition) \
-  if (!(condition)) return __LINE__ & 0x7f
-
-template <class T>
-bool send(int socket, const T& content) {
-  return write(socket, &content, sizeof(content)) == sizeof(content);
-}
-template <class T>
-bool receive(int socket, T& content) {
-  return read(socket, &content, sizeof(content)) == sizeof(content);
-}
-bool signal_peer(int socket) {
-  return send(socket, char{1});
-}
-bool await_peer(int socket) {
-  char byte = 0;
-  return receive(socket, byte);
-}
 
 CUresult enter(CUcontext& context, CUdevice device = 0) {
   if (CU(cuInit)(0) != CUDA_SUCCESS) return CUDA_ERROR_NOT_INITIALIZED;

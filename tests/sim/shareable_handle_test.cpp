@@ -80,19 +80,6 @@ int receive_descriptor(int socket) {
   return descriptor;
 }
 
-void signal_peer(int socket) {
-  const char byte = 1;
-  static_cast<void>(write(socket, &byte, 1));
-}
-void await_peer(int socket) {
-  char byte = 0;
-  static_cast<void>(read(socket, &byte, 1));
-}
-
-/// Without doctest: that belongs to the parent.
-#define NEED(condition) \
-  if (!(condition)) return __LINE__ & 0x7f
-
 /// Imports, finds 7, writes 8, and keeps the memory until told.
 int import_and_answer(int socket) {
   const int descriptor = receive_descriptor(socket);
@@ -113,14 +100,12 @@ int import_and_answer(int socket) {
   NEED(sim.peek(pointer, kBytes) == bytes_of(kBytes, 7));
   NEED(CU(cuMemsetD8Async)(pointer, 8, kBytes, nullptr) == CUDA_SUCCESS);
   NEED(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
-  signal_peer(socket);
-  await_peer(socket);
+  NEED(signal_peer(socket) && await_peer(socket));
   NEED(sim.peek(pointer, kBytes) == bytes_of(kBytes, 8));
   NEED(CU(cuMemRelease)(handle) == CUDA_SUCCESS);
   NEED(CU(cuMemUnmap)(pointer, kBytes) == CUDA_SUCCESS);
   NEED(sim.device_bytes_used(0) == 0);
-  signal_peer(socket);
-  await_peer(socket);
+  NEED(signal_peer(socket) && await_peer(socket));
   return 0;
 }
 
@@ -139,17 +124,17 @@ TEST_CASE("another process sees what this one writes, and writes back") {
   const int descriptor = export_fd(handle);
   send_descriptor(peer.socket(), descriptor);
   close(descriptor);
-  await_peer(peer.socket());
+  CHECK(await_peer(peer.socket()));
   CHECK(fixture.sim.peek(pointer, kBytes) == bytes_of(kBytes, 8));
 
   // Freed here, it stays: there, and in the account of the device.
   OK(CU(cuMemUnmap)(pointer, kBytes));
   OK(CU(cuMemRelease)(handle));
   CHECK(fixture.sim.device_bytes_used(0) == kBytes);
-  signal_peer(peer.socket());
-  await_peer(peer.socket());
+  CHECK(signal_peer(peer.socket()));
+  CHECK(await_peer(peer.socket()));
   CHECK(fixture.sim.device_bytes_used(0) == 0);
-  signal_peer(peer.socket());
+  CHECK(signal_peer(peer.socket()));
   CHECK(peer.join() == 0);
 }
 
@@ -160,8 +145,7 @@ TEST_CASE("memory of a process that dies is free") {
     NEED(CU(cuInit)(0) == CUDA_SUCCESS);
     CUmemGenericAllocationHandle handle = 0;
     NEED(import_fd(&handle, descriptor) == CUDA_SUCCESS);
-    signal_peer(socket);
-    await_peer(socket);
+    NEED(signal_peer(socket) && await_peer(socket));
     _exit(0);  // with everything still held
   });
   const ShareFixture fixture;
@@ -169,10 +153,10 @@ TEST_CASE("memory of a process that dies is free") {
   const int descriptor = export_fd(handle);
   send_descriptor(peer.socket(), descriptor);
   close(descriptor);
-  await_peer(peer.socket());
+  CHECK(await_peer(peer.socket()));
   OK(CU(cuMemRelease)(handle));
   CHECK(fixture.sim.device_bytes_used(0) == kBytes);
-  signal_peer(peer.socket());
+  CHECK(signal_peer(peer.socket()));
   CHECK(peer.join() == 0);
   CHECK(fixture.sim.device_bytes_used(0) == 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another process at the other end of a socket.
+// Another process at the other end of a socket, and what the two send each other.
 #pragma once
 
 #include <csignal>
@@ -13,7 +13,28 @@
 
 #include "support/socket_pair.hpp"
 
+/// Returns from the role of a PeerProcess with the line if the condition does not hold. Without
+/// doctest, which belongs to the parent.
+#define NEED(condition) \
+  if (!(condition)) return __LINE__ & 0x7f
+
 namespace berth::test {
+
+template <class T>
+bool send(int socket, const T& content) {
+  return write(socket, &content, sizeof(content)) == sizeof(content);
+}
+template <class T>
+bool receive(int socket, T& content) {
+  return read(socket, &content, sizeof(content)) == sizeof(content);
+}
+inline bool signal_peer(int socket) {
+  return send(socket, char{1});
+}
+inline bool await_peer(int socket) {
+  char byte = 0;
+  return receive(socket, byte);
+}
 
 /// Runs `role` with a socket, which it may close, and ends with its result: 0 is success. It must
 /// start before this process has a simulator.

@@ -332,7 +332,8 @@ void StagedCopy::report_failure() const noexcept {
 
 void StagedCopy::release() {
   BERTH_CHECK(lane == nullptr && pieces_in_progress_ == 0);  // no thread accesses the slots
-  BERTH_CHECK(staging_.blocks != nullptr);                   // called once
+  BERTH_CHECK(device_ended_);  // a thread that still has the copy finds neither mark nor piece
+  BERTH_CHECK(staging_.blocks != nullptr);  // called once
   if (keep_alive_ != nullptr)
     report_observed_progress();  // its destructor may rely on the end of the copy
   marks_.clear();
