@@ -137,8 +137,8 @@ class HostWork {
   bool wait_for_progress(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   bool poll_copy(const StagedCopy& copy) BERTH_EXCLUDES(mutex_);
 
-  /// Queries a mark of the copy by `query`, and once more if that fails. If the second query fails
-  /// too, and so do other calls for the device, fails the copy. The copy may complete meanwhile.
+  /// Queries a mark of the copy by `query`. If that fails, and so do other calls for the device,
+  /// fails the copy. The copy may complete meanwhile.
   template <class Query>
   MarkState query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark, const Query& query)
       BERTH_EXCLUDES(mutex_);

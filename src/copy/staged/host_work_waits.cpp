@@ -40,12 +40,6 @@ bool query_event(const Driver& driver, EventRef event) {
                           CUDA_ERROR_NOT_READY);
 }
 
-/// On a thread whose capture mode the program has chosen.
-bool query_relaxed(const Driver& driver, EventRef event) {
-  const RelaxedCapture relaxed(driver);
-  return query_event(driver, event);
-}
-
 bool synchronize(const Driver&, EventRef event) {
   block_for(event);
   return true;
@@ -75,10 +69,8 @@ MarkState HostWork::query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark
                                const Query& query) {
   std::exception_ptr failure;
   MarkState state = try_query(*copy, mark.event->ref(), query, failure);
-  // Only the query may have failed, while the device continues.
-  if (state == MarkState::failed)
-    state = try_query(*copy, mark.event->ref(), query_relaxed, failure);
-  // The slots of a copy must not be reused while the device uses them. The words report its end.
+  // Only the query may have failed. The slots of a copy must not be reused while the device uses
+  // them. The words report its end.
   if (state == MarkState::failed && device_continues(mark.event->ref())) state = MarkState::not_yet;
   if (state == MarkState::not_yet) return state;
   {
