@@ -367,6 +367,37 @@ TEST_CASE_FIXTURE(ManualStaged, "a failed device fails its copies with the drive
 }
 
 TEST_CASE_FIXTURE(ManualStaged,
+                  "a thread waits outside the driver for a piece that another moves") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(kSlot);
+  std::promise<void> is_taken;
+  std::promise<void> may_move;
+  std::thread mover([&] {
+    const auto task = [&] {
+      for (;;) {
+        if (auto taken = work.take()) return *std::move(taken);
+      }
+    }();
+    is_taken.set_value();
+    may_move.get_future().wait();
+    task.move();
+    work.finish(task);
+  });
+  Bytes source = pattern(1000, 3);
+  const auto copy = start(Direction::to_device, source.data(), device, 1000, stream);
+  is_taken.get_future().wait();
+  tap.before(DriverCall::event_synchronize, [&] { FAIL_CHECK("the gate is closed"); });
+  std::thread waiter([&] { work.complete(copy); });
+  // Enough for the mistake; without it, the waiting thread makes no call however long this takes.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  tap.before(DriverCall::event_synchronize, nullptr);
+  may_move.set_value();
+  mover.join();
+  waiter.join();
+  CHECK((content(device, 1000) == source));
+}
+
+TEST_CASE_FIXTURE(ManualStaged,
                   "an answer that fails once, of a device that goes on, ends no copy") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(8 * kSlot);

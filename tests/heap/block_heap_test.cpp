@@ -286,6 +286,18 @@ TEST_CASE_FIXTURE(OneSegment, "what remains of a split free block was freed when
   CHECK(rest->data() == at(0x8000));
 }
 
+TEST_CASE_FIXTURE(OneSegment, "what remains beside a held part was freed when the block was") {
+  Block* large = heap.take(0x8000, 0x8000, kRed);
+  heap.take(0x8000, 0x8000, kRed);
+  heap.release(*large, kRed);
+  const std::uint64_t serial = heap.serial();
+  Block& held = heap.hold(*large, large->address + 0x2000, 0x1000);
+  CHECK(heap.transfer(kRed, kBlue, serial - 1) == 0);
+  CHECK(heap.transfer(kRed, kBlue, serial) == 2);
+  heap.release_held(held, Block::State::free, kBlue);
+  heap.validate();
+}
+
 TEST_CASE_FIXTURE(OneSegment,
                   "a pending block is not live, not free, and free again once released") {
   Block* block = heap.take(0x1000, 0x1000, kRed);
