@@ -98,7 +98,7 @@ TEST_CASE_FIXTURE(ManualStaged,
   const auto copy = start(Direction::to_device, source.data(), device, 20 * kSlot, stream);
   std::size_t pieces = 0;
   while (work.process_piece()) ++pieces;
-  CHECK(pieces == 4);  // a quarter of the slots
+  CHECK(pieces == 4);  // half of the slots
   CHECK_FALSE(log.is_done("earlier"));
   CHECK(copy->bytes_done() == 0);
   complete_all();

@@ -31,7 +31,7 @@ inline sim::Config staged_config(sim::Progress progress) {
 struct StagedTest : TappedDevice {
   using Direction = StagedRoute::Direction;
 
-  explicit StagedTest(sim::Config config, std::size_t slot_bytes = 64_KiB, std::size_t slots = 16)
+  explicit StagedTest(sim::Config config, std::size_t slot_bytes = 64_KiB, std::size_t slots = 8)
       : TappedDevice(std::move(config)), memory(pinned, Device::cuda(0), slot_bytes, slots) {}
   ~StagedTest() {
     complete_all();

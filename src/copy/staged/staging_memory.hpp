@@ -72,7 +72,7 @@ class StagingMemory {
 
   /// The fraction of the slots that one copy may take.
   enum class Share {
-    ring,  ///< a quarter of the slots, at least two, so that slots remain for other copies
+    ring,  ///< half of the slots, so that some remain for other copies
     all,   ///< for a copy whose source must be read before the call returns
   };
 
