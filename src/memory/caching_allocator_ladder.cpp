@@ -126,11 +126,8 @@ CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
         slow.unlock();
       }
     }
-    const bool had_opened_own_memory = request.own_opened_to.has_value();
     const Outcome outcome = (this->*rung.step)(request);
     if (request.data != nullptr) return outcome;
-    // Memory that a rung has found can be adjacent to the request's own.
-    if (outcome == Outcome::progress && had_opened_own_memory) request.own_opened_to.reset();
     can_grow |= rung.step == &CachingAllocator::grow;
     if (outcome == Outcome::nothing) continue;
     request.has_progressed |= outcome == Outcome::progress;
@@ -267,19 +264,9 @@ CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> i
     if (heap_.keeps_memory)
       return order_.borrow(request) > 0 ? Outcome::progress : Outcome::nothing;
   }
-  std::size_t own_blocks = 0;
-  const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
-  if (own != idle.end()) {
-    own_blocks = order_.open({&*own, 1});
-    // The request has searched its own memory. As unowned memory, it can be returned. Opening what
-    // was freed up to the same time again counts as progress only if another rung has found memory
-    // since, because growth takes it over again.
-    const bool is_again = request.own_opened_to && own->serial <= *request.own_opened_to;
-    request.own_opened_to = own->serial;
-    if (is_again) request.changes_seen += std::exchange(own_blocks, 0);
-    idle.erase(own);
-  }
-  return order_.open(idle) + own_blocks > 0 ? Outcome::progress : Outcome::nothing;
+  // This includes the request's own memory, which it has searched: as unowned memory, it can be
+  // returned.
+  return order_.open(idle) > 0 ? Outcome::progress : Outcome::nothing;
 }
 
 CachingAllocator::Outcome CachingAllocator::open_idle(Request& request) {

@@ -37,9 +37,6 @@ struct Request {
   /// Remaining waits for all streams or the device, bounded because other threads may keep freeing
   /// behind work.
   int waits_for_all_left = 16;
-  /// The serial (BlockHeap::serial()) up to which its own idle memory was opened since other memory
-  /// was found.
-  std::optional<std::uint64_t> own_opened_to = std::nullopt;
   bool consolidates_first = false;  ///< the heap, before it is searched
   bool may_wait = true;             ///< for streams, other threads and the program's callback
   bool has_progressed = true;       ///< since on_pressure was called last

@@ -397,6 +397,22 @@ TEST_CASE_FIXTURE(ManualStaged,
   CHECK((content(device, 1000) == source));
 }
 
+TEST_CASE_FIXTURE(ManualStaged, "no piece of a copy is moved once its device has failed") {
+  const Stream stream = this->stream();
+  Bytes source(4 * kSlot);
+  start(Direction::to_device, source.data(), allocate(4 * kSlot), 4 * kSlot, stream);
+  const auto moving = work.take();
+  REQUIRE(moving.has_value());
+  for (const DriverCall call : {DriverCall::event_query, DriverCall::mem_get_info})
+    tap.refuse_all(call, CUDA_ERROR_UNKNOWN);
+  work.query_device(1);
+  CHECK(moving->copy->has_failed());
+  CHECK_FALSE(work.take().has_value());
+  work.finish(*moving);
+  CHECK(work.copies_under_way() == 0);
+  simulator.run_all();
+}
+
 TEST_CASE_FIXTURE(ManualStaged,
                   "an answer that fails once, of a device that goes on, ends no copy") {
   const Stream stream = this->stream();

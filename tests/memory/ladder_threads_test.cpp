@@ -104,6 +104,10 @@ TEST_CASE(
   void* const wall = test.allocate(30_MiB, other);
   test.free(test.allocate(20_MiB, own));
   test.simulator.run_all();
+  const Stream busy = test.stream();  // so that not all memory is opened at once
+  void* const used = test.allocate(2_MiB, busy);
+  test.log.submit(busy, "work");
+  test.free(used);
   const auto queries = [&] { return test.driver.calls()[std::size_t(DriverCall::stream_query)]; };
   const std::uint64_t before = queries();
   CHECK_THROWS_AS(test.allocate(50_MiB, own), OutOfMemory);
