@@ -36,8 +36,9 @@ struct CopierOptions {
   /// to 1 GiB, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55 GB/s; an urgent copy in the
   /// same direction can run between two slots.
   std::size_t staging_slot_bytes = std::size_t{4} << 20;
-  /// Slots of one device, 2 to 65,536. One copy gets half of them at most. Copies smaller than a
-  /// slot take memory of their own size, up to as many bytes again.
+  /// Slots of one device, 2 to 65,536. One copy gets half of them at most, and a load of a
+  /// file a third. Copies smaller than a slot take memory of their own size, up to as many bytes
+  /// again.
   std::size_t staging_slots = 16;
   StagingShortage on_staging_shortage = StagingShortage::share;
   /// Threads that copy between staging memory and other host memory, 1 to 64. Started by the first

@@ -124,6 +124,19 @@ TEST_CASE_FIXTURE(StagingTest, "one copy gets half of many slots, and the last g
   CHECK(slots == std::vector<std::size_t>{4, 4, 1});
 }
 
+TEST_CASE_FIXTURE(StagingTest,
+                  "a load of a file gets a third of the slots, two of few, or one of two") {
+  struct Case {
+    std::size_t slots_max;
+    std::size_t slots;
+  };
+  for (const auto& [slots_max, slots] : {Case{16, 5}, Case{4, 2}, Case{2, 1}}) {
+    CAPTURE(slots_max);
+    StagingMemory staging(pinned, Device::cuda(0), 64_KiB, slots_max);
+    CHECK(staging.try_take(1_GiB, StagingMemory::Share::third)->slots.size() == slots);
+  }
+}
+
 TEST_CASE_FIXTURE(StagingTest, "a copy smaller than a slot takes memory of its own size") {
   {
     const Staging staging = take(300_KiB);

@@ -103,7 +103,9 @@ HostWork::LanePtr StagedCopies::lane_of(DeviceStaging& here, StreamRef stream,
 
 std::optional<Staging> StagedCopies::obtain(DeviceStaging& here, StreamRef stream,
                                             const HostWork& work, const StagedRoute& route) {
-  const auto share = route.is_read_at_once ? StagingMemory::Share::all : StagingMemory::Share::ring;
+  using enum StagingMemory::Share;
+  const bool is_load = route.waits_for_disk && route.direction == CopyDirection::to_device;
+  const auto share = route.is_read_at_once ? all : is_load ? third : half;
   std::optional<Staging> staging;
   try {
     staging = here.memory.try_take(route.bytes, share);

@@ -21,9 +21,6 @@ constexpr std::size_t kChunkBytesMin = 64_KiB;
 constexpr std::size_t kOneChunkPart = 16;
 /// The host fills one while the device empties another.
 constexpr std::size_t kRingSlotsMin = 2;
-/// One copy gets that part of the slots, so that others find some. With a quarter of the default
-/// slots, a copy at 55 GB/s is 2 % slower.
-constexpr std::size_t kRingPart = 2;
 constexpr std::size_t kCacheLine = 64;
 /// The two words of a copy, behind its chunks. Each has its own cache line, because the host writes
 /// one while it polls the other.
@@ -88,7 +85,7 @@ std::optional<Staging> StagingMemory::try_take(std::size_t bytes, Share share) {
 }
 
 std::optional<Staging> StagingMemory::try_take_spare(std::size_t bytes) {
-  return take(bytes, Share::ring, Bounds::spare);
+  return take(bytes, Share::half, Bounds::spare);
 }
 
 Staging StagingMemory::take_unbounded(std::size_t bytes, Share share) {
@@ -143,10 +140,7 @@ std::optional<Staging> StagingMemory::take_own_size(std::size_t bytes, Bounds bo
 }
 
 std::optional<Staging> StagingMemory::take_slots(std::size_t bytes, Share share, Bounds bounds) {
-  const std::size_t allowed = bounds == Bounds::spare ? kRingSlotsMin
-                              : share == Share::all
-                                  ? slots_max_
-                                  : std::max(slots_max_ / kRingPart, kRingSlotsMin);
+  const std::size_t allowed = bounds == Bounds::spare ? kRingSlotsMin : slots_of(share);
   const std::size_t wanted = std::min((bytes + slot_bytes_ - 1) / slot_bytes_, allowed);
   Staging staging{.blocks = std::make_shared<StagingBlocks>(*this)};
   std::vector<StagingBlock>& blocks = staging.blocks->blocks;
@@ -165,6 +159,13 @@ std::optional<Staging> StagingMemory::take_slots(std::size_t bytes, Share share,
   cut_slots(staging, slot_bytes_);
   set_words(staging, first_page(blocks.front()) + align_up(slot_bytes_, kCacheLine));
   return staging;
+}
+
+std::size_t StagingMemory::slots_of(Share share) const {
+  const std::size_t half = slots_max_ / 2;
+  if (share == Share::all) return slots_max_;
+  if (share == Share::half) return half;
+  return std::clamp(slots_max_ / 3, std::min(half, kRingSlotsMin), half);
 }
 
 std::size_t StagingMemory::slots_bound(Bounds bounds) const {

@@ -72,22 +72,23 @@ class StagingMemory {
 
   /// The fraction of the slots that one copy may take.
   enum class Share {
-    ring,  ///< half of the slots, so that some remain for other copies
-    all,   ///< for a copy whose source must be read before the call returns
+    third,  ///< for a load of a file, which is faster if its slots stay in the processor's cache
+    half,   ///< so that some slots remain for other copies
+    all,    ///< for a copy whose source must be read before the call returns
   };
 
   /// For a copy of `bytes`: as many free slots as it can use and `share` permits. nullopt if no
   /// slot is free.
   /// Errors  OutOfMemory: no slot is in use, and no memory can be pinned. NotSupported.
   ///         DriverError.
-  std::optional<Staging> try_take(std::size_t bytes, Share share = Share::ring);
+  std::optional<Staging> try_take(std::size_t bytes, Share share = Share::half);
   /// For a stream without slots to share, if try_take() returned nullopt: at most two slots, unless
   /// kSpare times `slots_max` are in use. Slots beyond `slots_max` are not kept.
   /// Errors  Likewise.
   std::optional<Staging> try_take_spare(std::size_t bytes);
   /// As try_take(), without a bound. May wait for streams that use freed pinned memory.
   /// Errors  OutOfMemory: no memory can be pinned.
-  Staging take_unbounded(std::size_t bytes, Share share = Share::ring);
+  Staging take_unbounded(std::size_t bytes, Share share = Share::half);
   /// Slots of `blocks` for a copy that uses them after the copies that hold them.
   /// Errors  OutOfMemory, NotSupported, DriverError.
   Staging share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes);
@@ -105,6 +106,7 @@ class StagingMemory {
   std::optional<Staging> take_own_size(std::size_t bytes, Bounds bounds);
   std::optional<Staging> take_slots(std::size_t bytes, Share share, Bounds bounds);
   StagingBlock take_slot(Bounds bounds);
+  [[nodiscard]] std::size_t slots_of(Share share) const;
   [[nodiscard]] std::size_t slots_bound(Bounds bounds) const;
   void give_back(StagingBlocks& blocks) noexcept;
 
