@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that berth does not own, and that may be destroyed without a word.
+#include <thread>
 #include <vector>
 
 #include "memory/allocator_fixture.hpp"
 #include "memory/memory_fixture.hpp"
+#include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 #include "support/foreign_stream.hpp"
 
@@ -82,13 +84,20 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   void* const known = allocate(2_MiB, own);
   void* const live = allocate(1_MiB, named);
   void* const early = allocate(1_MiB, named);
-  void* const late = allocate(4_MiB, named);  // which no thread keeps for itself
+  void* const late = allocate(4_MiB, named);
+  void* const rest = allocate(56_MiB, named);  // the device is full then
   free(early);
+  const Stream blocker = stream();
+  log.submit(blocker, "slow");
+  const SharedEvent slow = record(blocker);
   tap.after(DriverCall::event_record, [&] {
+    named.wait(slow->ref());  // so that the mark passes, and the use does not
     log.submit(named, "late use");
-    allocator->deallocate(late);  // under a lock that a check of the heap wants
+    // Under a lock that a check of the heap wants, and on a thread that caches nothing yet.
+    std::thread([&] { allocator->deallocate(late); }).join();
   });
-  void* const rest = allocate(56_MiB, named);  // a miss, which marks
+  CHECK_THROWS_AS(allocator->allocate_slow(62_MiB, named, false), OutOfMemory);  // marks
+  run_stream(named);
   void* const next = allocate(4_MiB, own);
   CHECK((log.is_done("late use") || runs_behind(own, "late use")));
   for (void* const each : {known, live, rest, next}) free(each);
@@ -100,6 +109,7 @@ TEST_CASE_FIXTURE(AllocatorFixture, "no call of others names a foreign stream") 
   const Stream own = stream();
   const StreamRef foreign = disown(stream());
   free(allocate(40_MiB, foreign));
+  const std::uint64_t queries = simulator.calls("cuStreamQuery");
   void* const used = allocate(2_MiB, own);
   allocator->record_stream(used, foreign);
   const auto questions = [&] {
@@ -109,11 +119,39 @@ TEST_CASE_FIXTURE(AllocatorFixture, "no call of others names a foreign stream") 
   const std::uint64_t before = questions();
   free(used);
   CHECK(questions() == before);
-  const std::uint64_t queries = simulator.calls("cuStreamQuery");
   void* const missed = allocate(30_MiB, own);  // more than the device has left
   CHECK(simulator.calls("cuStreamQuery") == queries);
   free(missed);
   simulator.run_all();
+  destroy_disowned(foreign);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture, "no mark is recorded on a foreign stream that is captured") {
+  const Stream own = stream();
+  const StreamRef captured = disown(stream());
+  void* const known = allocate(2_MiB, own);
+  free(allocate(4_MiB, captured));
+  const auto records = [&] { return simulator.calls("cuEventRecord"); };
+  const std::uint64_t before = records();
+  begin_capture(captured);
+  CHECK_THROWS_AS(allocate(30_MiB, captured), InvalidArgument);  // it would have to grow
+  CHECK(records() == before);
+  { const CapturedGraph graph(captured); }
+  void* const data = allocate(30_MiB, captured);
+  CHECK(records() > before);
+  for (void* const each : {known, data}) free(each);
+  simulator.run_all();
+  destroy_disowned(captured);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "close() waits for foreign streams, also for those that have freed nothing") {
+  const StreamRef foreign = disown(stream());
+  void* const live = allocate(4_MiB, foreign);
+  log.submit(foreign, "work");
+  allocator->close();
+  CHECK(log.is_done("work"));
+  free(live);
   destroy_disowned(foreign);
 }
 

@@ -312,6 +312,7 @@ TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next 
       }
       test.tap.allow(call);
       allocator.validate();
+      if (allocator.is_asleep()) CHECK(test.simulator.device_bytes_used(0) == 0);
       allocator.wake(test.context);
       CHECK_FALSE(allocator.is_asleep());
       CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
