@@ -130,10 +130,10 @@ TEST_CASE_FIXTURE(StagingTest,
     std::size_t slots_max;
     std::size_t slots;
   };
-  for (const auto& [slots_max, slots] : {Case{16, 5}, Case{4, 2}, Case{2, 1}}) {
-    CAPTURE(slots_max);
-    StagingMemory staging(pinned, Device::cuda(0), 64_KiB, slots_max);
-    CHECK(staging.try_take(1_GiB, StagingMemory::Share::third)->slots.size() == slots);
+  for (const Case& each : {Case{16, 5}, Case{4, 2}, Case{2, 1}}) {
+    CAPTURE(each.slots_max);
+    StagingMemory staging(pinned, Device::cuda(0), 64_KiB, each.slots_max);
+    CHECK(staging.try_take(1_GiB, StagingMemory::Share::third)->slots.size() == each.slots);
   }
 }
 
