@@ -224,6 +224,14 @@ TEST_CASE_FIXTURE(WindowsFixture,
     CHECK_FALSE(windows->find(sequence({2, 3})).has_value());
     CHECK(windows->find(sequence({0, 1})).has_value());
   }
+  SUBCASE("one that was chosen and has gone since is left alone") {
+    windows->choose_victims([](GranuleNumber) { return true; });
+    windows->drop(2, 3);
+    CHECK(mapped() == 6);
+    windows->drop_victims();
+    CHECK(mapped() == 6);
+    CHECK(windows->find(sequence({0, 1})).has_value());
+  }
   SUBCASE("those in use stay, one idle granule makes a window idle") {
     drop_to_bound([](GranuleNumber granule) { return granule == 7 || granule == 0; });
     CHECK(mapped() == 6);
