@@ -52,9 +52,10 @@ struct CopierOptions {
   /// Direct copies over a link are split into pieces of this size, so that other copies can run in
   /// between. 64 KiB or more, a multiple of 4 KiB.
   std::size_t direct_piece_bytes = std::size_t{8} << 20;
-  /// Whether the ranges of a batch go to the driver together (cuMemcpyBatchAsync) if it accepts
-  /// that, or one by one.
-  bool batch_calls = true;
+  /// The ranges of a batch from this size on go to the driver together (cuMemcpyBatchAsync) if it
+  /// accepts that, smaller ones one by one. 0: all together. nullopt: all one by one. `berth tune`
+  /// measures the fastest value.
+  std::optional<std::size_t> batched_range_bytes_min = 0;
   /// In a batch, pinned targets of up to this size whose sources are one range of the device are
   /// packed: the device copies them in one piece, and the host distributes them. 0: none. The
   /// default is the amount that one thread copies in 500 ns, the fixed cost of one copy of a batch

@@ -46,7 +46,7 @@ CopyDispatcher::CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& 
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
       must_pin_(options.on_staging_shortage == StagingShortage::grow),
-      batches_(options.batch_calls ? Batches::yes : Batches::no),
+      batching_{options.batched_range_bytes_min},
       staged_(registry, pinned, options),
       bounce_(registry, pinned,
               [this](DeviceContext& context) -> EventPool& { return staged_.events(context); }) {}
@@ -123,7 +123,7 @@ Transfer CopyDispatcher::start(const FileRange& range, const MemorySide& device,
   if (copy == nullptr) {
     ++copies_by_driver_;
     copy_file_by_driver(range, device.data, direction, stream);
-    const Submission how{.part_bytes = range.bytes, .batches = Batches::no, .is_marked = true};
+    const Submission how{.part_bytes = range.bytes, .batching = kNoBatching, .is_marked = true};
     return submit(request, how, range.bytes, {},
                   [&](DirectSubmission& submission) { submission.end_part(range.bytes); });
   }
@@ -202,7 +202,7 @@ Transfer CopyDispatcher::bounce_in(const BounceMemory::Part& part, const CopySha
                                    CopyRequest request) {
   shape.host_end(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
   const auto device = shape.device_end(CopyDirection::to_device);
-  const Submission how{part_bytes_, batches_, request.returns_transfer};
+  const Submission how{part_bytes_, batching_, request.returns_transfer};
   return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
     device->submit_write(part.data(), 0, shape.bytes(), request.stream);
     submission.end_part(shape.bytes());
@@ -232,7 +232,7 @@ Transfer CopyDispatcher::copy_direct(const CopyShape& shape, CopyRequest request
   const DevicePair devices(shape.to().device, shape.from().device);
   const bool is_cut = !is_captured && !devices.are_same();
   const Submission how{.part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
-                       .batches = is_captured || shape.has_pageable() ? Batches::no : batches_,
+                       .batching = is_captured || shape.has_pageable() ? kNoBatching : batching_,
                        .is_marked = request.returns_transfer && !is_captured,
                        .is_borrowed = is_device_accessible(shape, request.stream) &&
                                       request.options.keep_alive == nullptr};
@@ -258,7 +258,7 @@ template <class Add>
 Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std::size_t bytes,
                                 const DevicePair& devices, const Add& add) {
   const StreamRef stream = request.stream;
-  DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
+  DirectSubmission submission(stream, devices, how.part_bytes, how.batching);
   std::shared_ptr<DirectTransfer> transfer;
   if (how.is_marked) {
     transfer = std::make_shared<DirectTransfer>(bytes, how.is_borrowed);

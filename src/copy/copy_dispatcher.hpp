@@ -74,7 +74,7 @@ class CopyDispatcher {
   };
   struct Submission {
     std::size_t part_bytes;
-    Batches batches;
+    Batching batching;
     bool is_marked;
     bool is_borrowed = false;  ///< the device accesses the caller's pageable memory
   };
@@ -108,7 +108,7 @@ class CopyDispatcher {
 
   const std::size_t part_bytes_;
   const bool must_pin_;  ///< if memory cannot be pinned, fail instead of copying by the driver
-  const Batches batches_;
+  const Batching batching_;
   PeerLinks links_;
   StagedCopies staged_;
   BounceMemory bounce_;  ///< its marks are events of staged_

@@ -248,9 +248,14 @@ constexpr Key kKeys[] = {
     {{"copy_piece_bytes", "bytes such as 8MiB, 64KiB or more, a multiple of 4KiB"},
      [](Options& o, Text t) { return assign(o.copier.direct_piece_bytes, read_piece_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.direct_piece_bytes); }},
-    {{"copy_batch_calls", "on or off"},
-     [](Options& o, Text t) { return assign(o.copier.batch_calls, read_switch(t)); },
-     [](const Options& o) { return switch_text(o.copier.batch_calls); }},
+    {{"copy_batched_range_bytes_min", "bytes such as 28KiB, 0 for all, or none"},
+     [](Options& o, Text t) {
+       return assign_or<std::size_t>("none", o.copier.batched_range_bytes_min, t,
+                                     [](Text bytes) { return read_bytes(bytes); });
+     },
+     [](const Options& o) {
+       return text_or("none", o.copier.batched_range_bytes_min, bytes_text);
+     }},
     {{"copy_packed_range_bytes_max", "bytes such as 7KiB, or 0 for none"},
      [](Options& o, Text t) { return assign(o.copier.packed_range_bytes_max, read_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.packed_range_bytes_max); }},

@@ -9,6 +9,7 @@ namespace berth::tool {
 
 void add_devices_command(CommandLine& berth);
 void add_replay_command(CommandLine& berth);
+void add_tune_command(CommandLine& berth);
 void add_stats_command(CommandLine& berth);
 void add_copy_command(CommandLine& berth);
 void add_demo_command(CommandLine& berth);

@@ -94,10 +94,6 @@ std::string kind_text(const CopyCase& what) {
   return what.pinned ? "pinned" : "pageable";
 }
 
-std::string rate_text(double bytes_per_second) {
-  return fmt::format("{:.3g}", bytes_per_second / 1e9);
-}
-
 std::string check_text(const MeasuredCopy& copy) {
   if (!copy.checked) return "";
   return copy.bytes_different == 0 ? "right" : fmt::format("{} differ", copy.bytes_different);

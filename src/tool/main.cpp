@@ -17,6 +17,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_devices_command(berth);
   add_replay_command(berth);
   add_copy_command(berth);
+  add_tune_command(berth);
   add_stats_command(berth);
   add_demo_command(berth);
   add_config_command(berth);

@@ -7,6 +7,8 @@
 #include <optional>
 #include <span>
 
+#include <fmt/format.h>
+
 #include "tool/byte_pattern.hpp"
 #include "tool/host_buffer.hpp"
 
@@ -100,6 +102,10 @@ std::string_view name_of(CopyDirection direction) {
 
 bool is_of_host(CopyDirection direction) {
   return direction == CopyDirection::in || direction == CopyDirection::out;
+}
+
+std::string rate_text(double bytes_per_second) {
+  return fmt::format("{:.3g}", bytes_per_second / 1e9);
 }
 
 MeasuredCopy measure_copy(Runtime& runtime, const CopyDevices& devices, const CopyCase& what,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "berth/runtime.hpp"
@@ -41,6 +42,9 @@ struct MeasuredCopy {
     return seconds > 0 ? static_cast<double>(what.bytes) / seconds : 0;
   }
 };
+
+/// In GB/s, with three digits.
+std::string rate_text(double bytes_per_second);
 
 /// `repeats` copies, 1 or more, after an untimed copy that pins the memory.
 /// Errors  Those of Runtime's parts.

@@ -358,17 +358,19 @@ TEST_CASE("options decide which ranges are packed, and whether batches are drive
           needs_gates()) {
   struct Case {
     std::size_t packed_max;
-    bool batch_calls;
+    std::optional<std::size_t> batched_min;
+    bool is_batched;
     bool is_packed;
   };
-  for (const Case& each :
-       {Case{0, true, false}, Case{0, false, false}, Case{9_KiB - 1, true, false},
-        Case{9_KiB, true, true}, Case{9_KiB, false, true}}) {
+  for (const Case& each : {Case{0, 0, true, false}, Case{0, std::nullopt, false, false},
+                           Case{9_KiB - 1, 0, true, false}, Case{9_KiB, 0, true, true},
+                           Case{9_KiB, std::nullopt, false, true}, Case{0, 9_KiB, true, false},
+                           Case{0, 9_KiB + 1, false, false}}) {
     CAPTURE(each.packed_max);
-    CAPTURE(each.batch_calls);
+    CAPTURE(each.batched_min.value_or(~std::size_t{0}));
     CopierOptions options = small_pieces();
     options.packed_range_bytes_max = each.packed_max;
-    options.batch_calls = each.batch_calls;
+    options.batched_range_bytes_min = each.batched_min;
     CopyTest test(batch_machine(sim::Progress::random), options);
     const Stream stream = test.stream();
     BatchTest batch(test);
@@ -381,8 +383,30 @@ TEST_CASE("options decide which ranges are packed, and whether batches are drive
     batch.start(stream).wait();
     batch.check_arrived();
     CHECK(test.copier.counters().copies_direct == (each.is_packed ? 0 : 1));
-    CHECK((batch_calls(*test.runtime) > 0) == each.batch_calls);
+    CHECK((batch_calls(*test.runtime) > 0) == each.is_batched);
   }
+}
+
+TEST_CASE("only ranges from the minimum on share a driver call" * needs_gates()) {
+  CopierOptions options;
+  options.batched_range_bytes_min = 4_KiB;
+  options.packed_range_bytes_max = 0;
+  CopyTest test(batch_machine(sim::Progress::random), options);
+  const Stream stream = test.stream();
+  BatchTest batch(test);
+  const auto add = [&](Kind kind, std::size_t bytes, std::size_t count) {
+    auto& target = batch.make(Kind::device, 200'000);
+    batch.add_many(target, 5_KiB, batch.make(kind, 200'000), 6_KiB, bytes, count);
+  };
+  add(Kind::pinned, 4_KiB, 20);
+  add(Kind::pinned, 4_KiB - 1, 7);
+  add(Kind::pageable, 4_KiB, 20);
+  add(Kind::pageable, 4_KiB - 1, 9);
+  const std::uint64_t singles = single_copy_calls(*test.runtime);
+  batch.start(stream).wait();
+  batch.check_arrived();
+  CHECK(batch_calls(*test.runtime) == 2);  // pinned, and from a slot of staging memory
+  CHECK(single_copy_calls(*test.runtime) - singles == 7 + 9);
 }
 
 TEST_CASE("a batch counts once for each way that its ranges go" * needs_gates()) {

@@ -91,11 +91,13 @@ TEST_CASE("a copy has at most its share of a queue, whatever its layout") {
     for (std::size_t range = 0; range < 4'000 * 8; ++range) ranges.add(device, kSlot / 8, false);
     return ranges;
   };
+  for (const Batching& one_by_one : {kNoBatching, Batching{kSlot / 8 + 1}}) {
+    CHECK(entries_of_first_part(test, stream,
+                                std::make_unique<ScatteredDevice>(scattered(), one_by_one),
+                                8) <= StagedCopy::kEntriesMax);
+  }
   CHECK(entries_of_first_part(test, stream,
-                              std::make_unique<ScatteredDevice>(scattered(), Batches::no),
-                              8) <= StagedCopy::kEntriesMax);
-  CHECK(entries_of_first_part(test, stream,
-                              std::make_unique<ScatteredDevice>(scattered(), Batches::yes),
+                              std::make_unique<ScatteredDevice>(scattered(), Batching{0}),
                               1) <= StagedCopy::kEntriesMax);
 }
 

@@ -48,7 +48,7 @@ RuntimeOptions all_different() {
       "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_gates=off, "
       "copy_workers=3, copy_file_workers=5, copy_piece_bytes=1MiB, "
-      "copy_batch_calls=off, copy_packed_range_bytes_max=3KiB, pjrt=tpu:libtpu.so");
+      "copy_batched_range_bytes_min=28KiB, copy_packed_range_bytes_max=3KiB, pjrt=tpu:libtpu.so");
 }
 
 std::string whole_text(const RuntimeOptions& options) {
@@ -89,7 +89,7 @@ TEST_CASE("every key sets its option") {
   CHECK(options.copier.workers == 3);
   CHECK(options.copier.file_workers == 5);
   CHECK(options.copier.direct_piece_bytes == 1_MiB);
-  CHECK_FALSE(options.copier.batch_calls);
+  CHECK(options.copier.batched_range_bytes_min == 28_KiB);
   CHECK(options.copier.packed_range_bytes_max == 3_KiB);
 
   const auto defaults = values_of({});

@@ -13,7 +13,7 @@ import unittest
 
 from berth_command import BERTH, LIBCUDA, MIB, CommandTest, berth
 
-COMMANDS = ("devices", "replay", "copy", "stats", "demo", "config")
+COMMANDS = ("devices", "replay", "copy", "tune", "stats", "demo", "config")
 ABOUT_COMMANDS = ("help", "completion")
 HOSTILE = "a\x1b[31m\x01" + 100_000 * "x"
 

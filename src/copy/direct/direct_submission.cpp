@@ -62,7 +62,7 @@ void DirectSubmission::add_ranges(std::span<const CopyRange> ranges) {
           large.bytes);
       count = 1;
     } else {
-      submit_ranges(ranges.first(count), devices_, batches_, stream_);
+      submit_ranges(ranges.first(count), devices_, batching_, stream_);
       end_part(bytes);
     }
     BERTH_CHECK(count > 0);  // each iteration submits something

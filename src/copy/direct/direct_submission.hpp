@@ -23,8 +23,8 @@ class DirectSubmission {
  public:
   /// A part has up to `part_bytes`.
   DirectSubmission(StreamRef stream, const DevicePair& devices, std::size_t part_bytes,
-                   Batches batches)
-      : stream_(stream), devices_(devices), part_bytes_(part_bytes), batches_(batches) {}
+                   Batching batching)
+      : stream_(stream), devices_(devices), part_bytes_(part_bytes), batching_(batching) {}
 
   /// Adds each part from now on to `transfer`, with an event of `events`.
   void mark_for(DirectTransfer& transfer, EventPool& events) {
@@ -44,7 +44,7 @@ class DirectSubmission {
   const StreamRef stream_;
   const DevicePair devices_;
   const std::size_t part_bytes_;
-  const Batches batches_;
+  const Batching batching_;
   DirectTransfer* transfer_ = nullptr;
   EventPool* events_ = nullptr;
 };

@@ -22,17 +22,20 @@ CUdeviceptr device_address(const void* data) {
   return reinterpret_cast<CUdeviceptr>(data);
 }
 
-/// False if the driver rejects this batch; nothing has been submitted then.
-bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
+/// Submits the ranges that `batching` includes in one call. False if fewer than two are included,
+/// or the driver rejects the batch; nothing has been submitted then.
+bool try_submit_batch(std::span<const CopyRange> ranges, Batching batching, StreamRef stream) {
   const Driver& driver = stream.context().driver();
   std::vector<CUdeviceptr> targets;
   std::vector<CUdeviceptr> sources;
   std::vector<std::size_t> sizes;
   for (const CopyRange& range : ranges) {
+    if (!batching.includes(range.bytes)) continue;
     targets.push_back(device_address(range.target));
     sources.push_back(device_address(range.source));
     sizes.push_back(range.bytes);
   }
+  if (sizes.size() < 2) return false;
   CUmemcpyAttributes attributes{};
   attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
   const bool are_small =
@@ -94,14 +97,15 @@ void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t
   stream.context().driver().memcpy_2d_async(&copy, stream.native());
 }
 
-void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batches batches,
+void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batching batching,
                    StreamRef stream) {
-  if (ranges.size() > 1 && batches == Batches::yes && takes_batch(devices, stream) &&
-      try_submit_batch(ranges, stream))
-    return;
-  for (const CopyRange& range : ranges)
+  const bool is_batched = ranges.size() > 1 && takes_batch(devices, stream) &&
+                          try_submit_batch(ranges, batching, stream);
+  for (const CopyRange& range : ranges) {
+    if (is_batched && batching.includes(range.bytes)) continue;
     submit_linear(static_cast<std::byte*>(range.target),
                   static_cast<const std::byte*>(range.source), range.bytes, devices, stream);
+  }
 }
 
 }  // namespace berth

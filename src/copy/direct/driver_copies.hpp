@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "berth/copy_range.hpp"
@@ -28,8 +29,15 @@ struct DevicePair {
   [[nodiscard]] bool are_same() const { return to == from && to != nullptr; }
 };
 
-/// Whether several ranges may be submitted in one driver call.
-enum class Batches : bool { no, yes };
+/// Which ranges may share a driver call: those of `range_bytes_min` or more; none if nullopt.
+struct Batching {
+  std::optional<std::size_t> range_bytes_min;
+
+  [[nodiscard]] bool includes(std::size_t range_bytes) const {
+    return range_bytes_min && range_bytes >= *range_bytes_min;
+  }
+};
+constexpr Batching kNoBatching{std::nullopt};
 
 /// One contiguous range.
 /// Errors  DriverError.
@@ -46,10 +54,10 @@ void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t
 /// nor between devices, whose contexts a batch cannot name.
 [[nodiscard]] bool takes_batch(const DevicePair& devices, StreamRef stream);
 
-/// Independent ranges: in one call if batches are permitted and the driver accepts the batch,
-/// otherwise one by one.
+/// Independent ranges: those that `batching` includes in one call if the driver accepts the batch,
+/// all others one by one.
 /// Errors  DriverError: some may be pending.
-void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batches batches,
+void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batching batching,
                    StreamRef stream);
 
 }  // namespace berth

@@ -91,6 +91,7 @@ bool belongs(const Group& group, const PlacedRange& range, bool packed) {
 std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
                                     const FindAllocation& find) {
   Allocations allocations(find);
+  const Batching batching{options.batched_range_bytes_min};
   const std::vector<PlacedRange> placed = place(ranges, allocations);
   std::vector<Group> groups;
   for (std::size_t index = 0; index < placed.size(); ++index) {
@@ -100,8 +101,7 @@ std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const Cop
         std::ranges::find_if(groups, [&](const Group& it) { return belongs(it, next, packed); });
     RangesCopy::Adjoins adjoins{};
     if (group == groups.end()) {
-      auto copy = std::make_unique<RangesCopy>(next.to->kind, next.from->kind,
-                                               options.batch_calls ? Batches::yes : Batches::no);
+      auto copy = std::make_unique<RangesCopy>(next.to->kind, next.from->kind, batching);
       groups.push_back({{std::move(copy), packed}, next});
       group = groups.end() - 1;
     } else {

@@ -56,7 +56,7 @@ void ScatteredDevice::submit_write(const std::byte* staging, std::size_t offset,
                            [&](std::byte* data, std::size_t position, std::size_t stretch) {
                              parts.push_back({data, staging + position, stretch});
                            });
-  submit_ranges(parts, {}, batches_, stream);
+  submit_ranges(parts, {}, batching_, stream);
 }
 
 void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -66,16 +66,18 @@ void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::s
                            [&](const std::byte* data, std::size_t position, std::size_t stretch) {
                              parts.push_back({staging + position, data, stretch});
                            });
-  submit_ranges(parts, {}, batches_, stream);
+  submit_ranges(parts, {}, batching_, stream);
 }
 
 std::size_t ScatteredDevice::entries_max(std::size_t offset, std::size_t bytes,
                                          StreamRef stream) const {
-  if (batches_ == Batches::yes && takes_batch({}, stream)) return 1;
-  std::size_t entries = 0;
-  ranges_.for_each_stretch(offset, bytes,
-                           [&](const std::byte*, std::size_t, std::size_t) { ++entries; });
-  return entries;
+  const bool has_batches = takes_batch({}, stream);
+  std::size_t single = 0;
+  std::size_t batched = 0;
+  ranges_.for_each_stretch(offset, bytes, [&](const std::byte*, std::size_t, std::size_t stretch) {
+    ++(has_batches && batching_.includes(stretch) ? batched : single);
+  });
+  return single + (batched > 0 ? 1 : 0);
 }
 
 void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
@@ -114,7 +116,7 @@ std::unique_ptr<HostEnd> RangesCopy::host_end(CopyDirection direction) const {
 
 std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const {
   const bool is_target = direction == CopyDirection::to_device;
-  return std::make_unique<ScatteredDevice>(is_target ? targets_ : sources_, batches_);
+  return std::make_unique<ScatteredDevice>(is_target ? targets_ : sources_, batching_);
 }
 
 void RangesCopy::record_blocks_before(PinnedAllocator& own, StreamRef stream) const {

@@ -46,8 +46,8 @@ class Scattered {
 
 class ScatteredDevice final : public DeviceEnd {
  public:
-  ScatteredDevice(Scattered ranges, Batches batches)
-      : ranges_(std::move(ranges)), batches_(batches) {}
+  ScatteredDevice(Scattered ranges, Batching batching)
+      : ranges_(std::move(ranges)), batching_(batching) {}
   void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
                     StreamRef stream) override;
   void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -57,7 +57,7 @@ class ScatteredDevice final : public DeviceEnd {
 
  private:
   const Scattered ranges_;
-  const Batches batches_;
+  const Batching batching_;
 };
 
 class RangesCopy final : public CopyShape {
@@ -69,9 +69,9 @@ class RangesCopy final : public CopyShape {
     bool source;
   };
 
-  /// `batches` applies to copies through staging memory.
-  RangesCopy(const MemoryKind& to, const MemoryKind& from, Batches batches)
-      : CopyShape(to, from), batches_(batches) {}
+  /// `batching` applies to copies through staging memory.
+  RangesCopy(const MemoryKind& to, const MemoryKind& from, Batching batching)
+      : CopyShape(to, from), batching_(batching) {}
 
   void add(const CopyRange& range, Adjoins adjoins);
   /// Adds a pinned block of berth's that contains a range. A block may be added repeatedly.
@@ -92,7 +92,7 @@ class RangesCopy final : public CopyShape {
   Scattered targets_;
   Scattered sources_;
   std::vector<PinnedBlock> blocks_;
-  const Batches batches_;
+  const Batching batching_;
   std::size_t bytes_ = 0;
 };
 
