@@ -13,6 +13,7 @@
 #include "copy/batch_fixture.hpp"
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
+#include "support/thinned.hpp"
 
 namespace batch_test {
 
@@ -56,12 +57,14 @@ void add_mixture(BatchTest& batch, int device) {
 }  // namespace
 
 TEST_CASE("a batch copies between memory of all kinds, with and without the driver's batches") {
+  Thinned thinned(3);
   const sim::Config random = batch_machine(sim::Progress::random);
   const sim::Config configs[] = {
       batch_machine(sim::Progress::eager), batch_machine(sim::Progress::manual), random,
       batch_machine(sim::Progress::random, /*peer=*/false), without_batches(random)};
   for (const sim::Config& config : configs) {
     for (const int device : {0, 1}) {
+      if (thinned.skips()) continue;
       CAPTURE(config.to_text());
       CAPTURE(device);
       CopyTest test(config, small_pieces());

@@ -12,6 +12,7 @@
 #include "copy/collectives_fixture.hpp"
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
+#include "support/thinned.hpp"
 
 namespace collectives_test {
 
@@ -100,11 +101,13 @@ TEST_CASE("a scatter distributes ranges to the shards, and a gather collects the
 }
 
 TEST_CASE("a broadcast copies all bytes to each shard, with and without forwarding") {
-  in_every_order([](const sim::Config& config) {
+  Thinned thinned(5);
+  in_every_order([&](const sim::Config& config) {
     for (const auto& combination : kPlaces) {
       const auto& whole = combination.first;
       const auto& places = combination.second;
       for (const std::size_t size : {std::size_t{1}, 3 * kPiece / 2, 3 * kPiece / 2 + 1, kLarge}) {
+        if (thinned.skips()) continue;
         CAPTURE(whole.name());
         CAPTURE(size);
         CollectiveTest test(config);

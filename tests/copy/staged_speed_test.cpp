@@ -12,7 +12,7 @@ namespace staged_speed_test {
 using namespace berth;
 using namespace berth::bench;
 
-TEST_CASE("a staged copy of 1 GiB comes within 5 % of what link and threads allow") {
+TEST_CASE("a staged copy comes within 5 % of what link and threads allow") {
   for (const Direction direction : {Direction::to_device, Direction::to_host}) {
     for (const std::size_t threads : {1, 2, 4, 6}) {
       CAPTURE(int(direction));
@@ -20,7 +20,8 @@ TEST_CASE("a staged copy of 1 GiB comes within 5 % of what link and threads allo
       VirtualCopies copies(threads);
       const double allowed =
           std::min(link_rate(direction), static_cast<double>(threads) * thread_rate());
-      const double reached = rate(1_GiB, copies.staged(direction, 1_GiB));
+      const std::size_t bytes = threads >= 4 ? 1_GiB : 256_MiB;  // 4 reach the link's rate
+      const double reached = rate(bytes, copies.staged(direction, bytes));
       MESSAGE(threads, " threads: ", reached, " GB/s of ", allowed);
       CHECK(reached >= 0.95 * allowed);
     }

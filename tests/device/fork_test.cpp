@@ -18,6 +18,7 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
+#include "support/thinned.hpp"
 
 namespace fork_test {
 
@@ -148,7 +149,7 @@ TEST_CASE("a Runtime in the child of a busy process does not wait, and says why 
       const Allocation pinned = other.pinned_memory().allocate(100);
     }
   });
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < 50 / Thinned(5).step(); ++round) {
     CHECK(exit_code_without_waiting([&] {
             Runtime own({.driver = "sim"});
             const bool says = contains(own.driver().problem, "was forked from one that had") &&

@@ -34,6 +34,7 @@
 #include "support/allocator_checks.hpp"
 #include "support/reports.hpp"
 #include "support/scarce_memory.hpp"
+#include "support/thinned.hpp"
 #include "support/work_log.hpp"
 
 namespace berth::test::host_memory_sweep {
@@ -174,8 +175,9 @@ Attempt attempt(std::size_t granted, std::size_t refused, const Run& run) {
 template <class World, class Options>
 void sweep(const Operation<World>& operation, const Options& options) {
   CAPTURE(operation.name);
+  const Thinned thinned(3);
   bool is_last = false;
-  for (std::size_t granted = 0; !is_last; ++granted) {
+  for (std::size_t granted = 0; !is_last; granted += std::size_t(thinned.step())) {
     CAPTURE(granted);
     REQUIRE(granted < kCallsMax);
     std::array<std::size_t, 2> refusals{1, ScarceMemory::kUnlimited};

@@ -14,15 +14,9 @@
 #include <random>
 #include <string>
 
-#include "support/sanitizers.hpp"
+#include "support/thinned.hpp"
 
 namespace berth::test {
-
-#if defined(BERTH_UNDER_ASAN) || defined(BERTH_UNDER_TSAN)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
 
 inline std::optional<std::uint64_t> number_from_environment(const char* name) {
   const char* const text = std::getenv(name);
@@ -35,8 +29,7 @@ inline std::uint64_t first_seed() {
 }
 
 inline std::uint64_t usual_seeds() {
-  const bool is_short = kIsSanitized && !number_from_environment("BERTH_TEST_LONG");
-  return is_short || number_from_environment("BERTH_TEST_SEED") ? 1 : 3;
+  return is_thinned() || number_from_environment("BERTH_TEST_SEED") ? 1 : 3;
 }
 
 /// Calls `run` with one seed after the other.

@@ -16,6 +16,7 @@
 #include "berth/configuration.hpp"
 
 #include "support/errors.hpp"
+#include "support/thinned.hpp"
 
 namespace berth::test {
 
@@ -40,17 +41,18 @@ inline std::string difference(const RuntimeOptions& before, const RuntimeOptions
   return text;
 }
 
-/// Changes of `seeds`, some thousand: bytes replaced, put in and taken away, ends cut off, and
+/// Changes of `seeds`, some thousand, or fewer with a sanitizer: bytes replaced, put in and taken away, ends cut off, and
 /// parts of one put into another. Each is given to `take`.
 inline void for_mutations(const std::vector<std::string>& seeds,
                           const std::function<void(const std::string&)>& take) {
+  const int rounds = 20'000 / Thinned(5).step();
   constexpr std::string_view kTelling = ",=:[]>% \t\n.-+0129TeGnone";
   std::mt19937 random(20261121);
   const auto below = [&random](std::size_t limit) { return std::size_t{random()} % limit; };
   const auto byte = [&] {
     return below(4) == 0 ? static_cast<char>(below(256)) : kTelling[below(kTelling.size())];
   };
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     std::string text = seeds[below(seeds.size())];
     for (std::size_t changes = below(5); changes > 0; --changes) {
       const std::size_t at = below(text.size() + 1);

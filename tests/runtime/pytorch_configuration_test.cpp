@@ -11,6 +11,7 @@
 #include "runtime/configuration_samples.hpp"
 #include "stats/source_root.hpp"
 #include "support/errors.hpp"
+#include "support/thinned.hpp"
 
 namespace pytorch_configuration_test {
 
@@ -212,7 +213,7 @@ TEST_CASE("any text is read or refused with one line of bounded length") {
   for_mutations(seeds, [&](const std::string& text) {
     if (read_or_refused([&] { static_cast<void>(configure_like_pytorch({}, text)); })) ++read_count;
   });
-  CHECK(read_count > 1000);
+  CHECK(read_count > Thinned(5).part_of(1000));
   CHECK_FALSE(read_or_refused([] {
     static_cast<void>(
         configure_like_pytorch({}, "roundup_power2_divisions:[" + std::string(1 << 20, ',') + "]"));

@@ -13,6 +13,7 @@
 #include "sim/work/stand_ins.hpp"
 #include "support/child_process.hpp"
 #include "support/sanitizers.hpp"
+#include "support/thinned.hpp"
 
 namespace forked_child_test {
 
@@ -63,7 +64,7 @@ class BusyThread {
   std::thread thread_;
 };
 
-constexpr int kRounds = 200;
+const int kRounds = 200 / Thinned(5).step();
 
 }  // namespace
 

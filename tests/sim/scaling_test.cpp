@@ -12,6 +12,7 @@
 #include "sim/flag.hpp"
 #include "sim/sim_fixture.hpp"
 #include "sim/state.hpp"
+#include "support/thinned.hpp"
 
 namespace scaling_test {
 
@@ -161,8 +162,9 @@ TEST_CASE("what waits for values order late costs as much as the work behind the
   for (const char* mode : {"progress=manual", "progress=random", "progress=timed"}) {
     CAPTURE(std::string(mode));
     const std::string config = fmt::format("memory=64MiB,connections=off,{}", mode);
-    const Effort few = effort_of_waits(config, 256);
-    const Effort many = effort_of_waits(config, 2048);
+    const std::size_t streams = is_thinned() ? 64 : 256;
+    const Effort few = effort_of_waits(config, streams);
+    const Effort many = effort_of_waits(config, 8 * streams);
     CAPTURE(few.joins);
     CAPTURE(many.joins);
     CAPTURE(few.lates);
