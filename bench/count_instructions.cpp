@@ -2,6 +2,8 @@
 // Runs what instructions.py counts under callgrind: each section once with some steps and once with
 // twice as many, so that the difference is the steps alone. A section is dumped under the name of
 // the benchmark that times the same, and the number of operations that were in it.
+#include <array>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -81,6 +83,36 @@ void add_replays(Session& session, const std::string& figure,
   }
 }
 
+/// Copies of 8 bytes from pageable memory to the device.
+class SmallCopies {
+ public:
+  explicit SmallCopies(Session& session)
+      : copier_(session.runtime().copier()),
+        stream_(session.stream()),
+        target_(session.runtime().memory(session.device()).allocate(kBytes, stream_)) {}
+  void step() { copier_.copy_async(target_.data(), source_.data(), kBytes, stream_); }
+
+ private:
+  static constexpr std::size_t kBytes = 8;
+
+  Copier& copier_;
+  const StreamRef stream_;
+  const Allocation target_;
+  const std::array<std::byte, kBytes> source_{};
+};
+
+/// The row is the number of copies before those that are counted.
+void add_small_copies(Session& session) {
+  for (const int before : {10, 30'000}) {
+    add_section("copy_small_in/berth/" + std::to_string(before), 1000, 1, [&](std::size_t steps) {
+      SmallCopies copies(session);
+      for (int copy = 0; copy < before; ++copy) copies.step();
+      count_steps(copies, steps);
+      session.stream().sync();
+    });
+  }
+}
+
 void run() {
   Session session;
   session.enter_thread();
@@ -96,6 +128,7 @@ void run() {
     add_replays<Allocator>(session, "rotation", in_turns);
     add_replays<Allocator>(session, "replay_mean", recorded);
   });
+  add_small_copies(session);
 }
 
 }  // namespace

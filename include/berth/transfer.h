@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-/// Safe from any thread. Must be released once.
+/// Safe from any thread; inside a CUDA host callback, only berth_transfer_get_bytes() and
+/// berth_transfer_cancel(). Must be released once.
 typedef struct berth_transfer berth_transfer;
 
 /// Options of the calls that start a transfer.

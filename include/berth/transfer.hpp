@@ -19,8 +19,9 @@ class TransferState;
 /// Options of the calls that start a transfer.
 struct TransferOptions {
   /// The owner of source and target, kept until the transfer is over. Null: the caller keeps them
-  /// valid, and the destructor of Transfer waits while threads access them. It is released on any
-  /// thread, including the copier's own, so its destructor must not wait for work of the device.
+  /// valid, and the destructor of Transfer waits while threads access them. It is released on a
+  /// thread that waits for the transfer, or on a thread of berth's. Its destructor may call CUDA
+  /// and berth, but must not wait for work of the device.
   std::shared_ptr<const void> keep_alive = nullptr;
   /// The order of the host work of copies; lower numbers go first. nullopt: the stream's priority.
   std::optional<int> priority = std::nullopt;
@@ -44,7 +45,9 @@ struct TransferOptions {
 ///           of a copy through staging memory (a file that cannot be read, a driver call that
 ///           fails) is reported once to the report sink, with the device, the stream and the sizes,
 ///           because events and streams do not report it.
-/// Threads   Safe from any thread, as long as no thread assigns to the same object.
+/// Threads   Safe from any thread, as long as no thread assigns to the same object. Inside a CUDA
+///           host callback, call only bytes(), cancel() and detach(): the other functions may call
+///           the driver, or wait for work behind the callback.
 /// Fork      In a child made by fork(), queries and waits fail with NotSupported, and all other
 ///           functions do nothing.
 class BERTH_API Transfer {

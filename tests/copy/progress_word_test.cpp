@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How staged copies learn of the device's progress: from words, without the driver, which is asked
-// little, and whose answers nobody waits for who opens gates.
+// Staged copies learn of the progress of the device from words, without the driver. No copy waits for
+// the threads that call the driver.
 #include "copy/staged/progress_word.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -34,6 +36,8 @@ namespace {
 constexpr std::size_t kSlot = 64_KiB;
 /// Only a test that fails waits as long.
 constexpr std::chrono::seconds kHangs{20};
+/// Too large for a bounce block.
+constexpr std::size_t kStaged = 2 * kSlot;
 
 /// A copier over a driver with taps; one thread does the host work.
 struct TappedCopier : TappedDevice {
@@ -159,7 +163,97 @@ TEST_CASE("one copy leaves room in the queue of its stream") {
   CHECK((test.content(device, kChunks * kSlot) == source));
 }
 
-TEST_CASE("a thread that the driver keeps waiting over a question opens no gate") {
+TEST_CASE("an owner whose destructor the driver blocks holds up no other copy") {
+  TappedCopier test(sim::Progress::eager);
+  const Stream stream = test.stream();
+  const Bytes source = pattern(40 * kSlot, 6);
+  const Allocation device = test.memory.allocate(source.size(), stream);
+  // As behind a driver's lock, which a thread holds that waits for the second copy.
+  std::promise<void> is_complete;
+  std::shared_future<void> end = is_complete.get_future().share();
+  std::atomic<bool> is_blocked = false;
+  const auto block = [&is_blocked, end](const Bytes*) {
+    is_blocked = true;
+    end.wait_for(kHangs);
+  };
+  test.copier.start(device.data(), source.data(), kStaged, stream,
+                    {.keep_alive = std::shared_ptr<const Bytes>(&source, block)});
+  REQUIRE(test.comes_true([&] { return is_blocked.load(); }));
+  const Transfer second = test.copier.start(device.data(), source.data(), source.size(), stream);
+  auto waiter = std::async(std::launch::async, [&] {  // as the program does, without host work
+    const ContextScope scope(test.context);
+    test.driver.stream_synchronize(stream.ref().native());
+  });
+  CHECK(waiter.wait_for(kHangs / 2) == std::future_status::ready);
+  is_complete.set_value();
+  waiter.get();
+  second.wait();
+}
+
+TEST_CASE("a thread that waits for a copy releases its owner itself") {
+  TappedCopier test(sim::Progress::eager);
+  const Stream stream = test.stream();
+  const Bytes source = pattern(kStaged, 7);
+  const Allocation device = test.memory.allocate(source.size(), stream);
+  std::promise<void> is_complete;
+  std::shared_future<void> end = is_complete.get_future().share();
+  std::atomic<bool> is_blocked = false;
+  const auto block = [&is_blocked, end](const Bytes*) {
+    is_blocked = true;
+    end.wait_for(kHangs);
+  };
+  // The poller is busy with the owner of a copy that no thread waits for.
+  test.copier.start(device.data(), source.data(), kStaged, stream,
+                    {.keep_alive = std::shared_ptr<const Bytes>(&source, block)});
+  REQUIRE(test.comes_true([&] { return is_blocked.load(); }));
+  const auto unawaited = std::make_shared<int>();
+  test.copier.start(device.data(), source.data(), kStaged, stream, {.keep_alive = unawaited});
+  const auto kept = std::make_shared<int>();
+  auto waiter = std::async(std::launch::async, [&] {
+    test.copier.start(device.data(), source.data(), kStaged, stream, {.keep_alive = kept}).wait();
+  });
+  CHECK(waiter.wait_for(kHangs / 2) == std::future_status::ready);
+  CHECK(kept.use_count() == 1);
+  CHECK(unawaited.use_count() == 2);
+  is_complete.set_value();
+  waiter.get();
+  CHECK(test.comes_true([&] { return unawaited.use_count() == 1; }));
+}
+
+TEST_CASE("an owner is released although no copy is pending any more") {
+  StagedTest test(staged_config(sim::Progress::eager));
+  const Stream stream = test.stream();
+  Bytes source(kStaged);
+  std::function<void()> wake;
+  HostWork work(
+      [](StagedCopy& copy) {  // the copy is not pending any more: the poller falls asleep
+        copy.release();
+        std::this_thread::sleep_for(3 * DeviceWatch::kPeriod);
+      },
+      [&] { wake(); });
+  DeviceWatch watch({&work});
+  wake = [&] { watch.wake_for_owner(); };
+  REQUIRE(watch.start(test.driver));
+  auto owner = std::make_shared<int>();
+  const std::weak_ptr<int> watched = owner;
+  const auto copy = std::make_shared<StagedCopy>(
+      stream,
+      StagedRoute{.direction = CopyDirection::to_device,
+                  .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(source.data())),
+                  .device = std::make_unique<LinearDevice>(test.allocate(kStaged)),
+                  .bytes = kStaged,
+                  .keep_alive = std::move(owner)},
+      test.memory.try_take(kStaged).value());
+  work.start(copy, test.lane_of(stream), 0, test.events);
+  watch.wake();
+  while (!copy->has_ended) {
+    while (work.process_piece()) continue;
+    work.poll_progress();
+  }
+  CHECK(TappedCopier::comes_true([&] { return watched.expired(); }));
+}
+
+TEST_CASE("a thread that the driver keeps waiting over a question holds up no gate") {
   TappedCopier test(sim::Progress::eager);
   const Stream stream = test.stream();
   const Bytes source = pattern(40 * kSlot, 5);

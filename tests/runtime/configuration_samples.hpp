@@ -41,8 +41,8 @@ inline std::string difference(const RuntimeOptions& before, const RuntimeOptions
   return text;
 }
 
-/// Changes of `seeds`, some thousand, or fewer with a sanitizer: bytes replaced, put in and taken away, ends cut off, and
-/// parts of one put into another. Each is given to `take`.
+/// Changes of `seeds`, some thousand, or fewer with a sanitizer: bytes replaced, inserted and
+/// erased, ends cut off, and parts of one inserted into another. Each is passed to `take`.
 inline void for_mutations(const std::vector<std::string>& seeds,
                           const std::function<void(const std::string&)>& take) {
   const int rounds = 20'000 / Thinned(5).step();

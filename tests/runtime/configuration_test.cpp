@@ -12,8 +12,8 @@
 #include "stats/source_root.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
-#include "support/thinned.hpp"
 #include "support/simulation.hpp"
+#include "support/thinned.hpp"
 
 namespace configuration_test {
 

@@ -49,30 +49,40 @@ void DeviceWatch::wake() noexcept {
   changed_.notify_all();
 }
 
+void DeviceWatch::wake_for_owner() noexcept {
+  const MutexLock lock(mutex_);
+  has_owner_ = true;
+  changed_.notify_all();
+}
+
 bool DeviceWatch::has_copies() const {
   return std::ranges::any_of(works_,
                              [](const HostWork* work) { return work->copies_under_way() > 0; });
 }
 
-bool DeviceWatch::sleep() {
-  const auto next_round = std::chrono::steady_clock::now() + kPeriod;
+bool DeviceWatch::sleep(Time next_round) {
   {
     const MutexLock lock(mutex_);
     woken_ = false;
   }
   const bool is_busy = has_copies();
   const MutexLock lock(mutex_);
-  while (!stopped_ && !is_busy && !woken_) changed_.wait(mutex_);
-  while (!stopped_ && std::chrono::steady_clock::now() < next_round)
+  while (!stopped_ && !is_busy && !woken_ && !has_owner_) changed_.wait(mutex_);
+  while (!stopped_ && !has_owner_ && std::chrono::steady_clock::now() < next_round)
     changed_.wait_until(mutex_, next_round);
+  has_owner_ = false;
   return !stopped_;
 }
 
 void DeviceWatch::run(const Driver& driver) {
   pthread_setname_np(pthread_self(), "berth watch");
   const RelaxedCapture relaxed(driver);  // marks are never captured; other threads may be capturing
-  while (sleep()) {
+  Time next_round = std::chrono::steady_clock::now() + kPeriod;
+  while (sleep(next_round)) {
+    for (HostWork* const work : works_) work->release_owners();
+    if (std::chrono::steady_clock::now() < next_round) continue;
     for (HostWork* const work : works_) work->query_device(kStreamsPerRound);
+    next_round = std::chrono::steady_clock::now() + kPeriod;
   }
 }
 

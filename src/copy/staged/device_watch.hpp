@@ -2,7 +2,8 @@
 // The thread that queries the driver about pending copies. A failed device writes no progress
 // words, and its failure is visible only to a query. The rate of queries does not depend on the
 // number of pending copies. A query may block behind another thread that waits inside the driver;
-// this thread opens no gate, so nothing waits for it.
+// nothing waits for this thread to open a gate. It also releases the owners of complete copies,
+// whose destructors may block in the same way.
 #pragma once
 
 #include <chrono>
@@ -39,17 +40,21 @@ class DeviceWatch {
   bool start(const Driver& driver) noexcept BERTH_EXCLUDES(mutex_);
   /// A copy has become pending.
   void wake() noexcept BERTH_EXCLUDES(mutex_);
+  /// A complete copy has an owner to release, which does not wait for the next round.
+  void wake_for_owner() noexcept BERTH_EXCLUDES(mutex_);
 
  private:
   void run(const Driver& driver) BERTH_EXCLUDES(mutex_);
-  /// Sleeps until the next round; false at the end.
-  bool sleep() BERTH_EXCLUDES(mutex_);
+  using Time = std::chrono::steady_clock::time_point;
+  /// Sleeps until the next round, or until there is an owner to release; false at the end.
+  bool sleep(Time next_round) BERTH_EXCLUDES(mutex_);
   [[nodiscard]] bool has_copies() const;
 
   const std::vector<HostWork*> works_;
   Mutex mutex_;
   std::condition_variable_any changed_;
   bool woken_ BERTH_GUARDED_BY(mutex_) = false;
+  bool has_owner_ BERTH_GUARDED_BY(mutex_) = false;
   bool stopped_ BERTH_GUARDED_BY(mutex_) = false;
   std::thread thread_ BERTH_GUARDED_BY(mutex_);
 };

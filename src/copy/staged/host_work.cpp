@@ -262,11 +262,48 @@ void HostWork::end(CopyPtr completed) {
   while (completed != nullptr) {
     const CopyPtr copy = std::exchange(completed, std::move(completed->next_completed));
     on_complete_(*copy);
-    copy->mark_complete();
-    const MutexLock lock(mutex_);
-    copy->is_complete.store(true, std::memory_order_release);
-    changed_.notify_all();
+    copy->has_owner() ? leave_owner(copy) : release_owner(*copy);
   }
+}
+
+void HostWork::leave_owner(CopyPtr copy) {
+  {
+    const MutexLock lock(mutex_);
+    copy->next_completed = std::move(owned_);
+    owned_ = std::move(copy);
+    changed_.notify_all();  // a waiter may take it
+  }
+  if (on_owner_ != nullptr) on_owner_();
+}
+
+void HostWork::release_owner(StagedCopy& copy) {
+  BERTH_CHECK(copy.next_completed == nullptr);  // in no list: no other thread releases it
+  copy.release_owner();
+  copy.mark_complete();
+  const MutexLock lock(mutex_);
+  copy.is_complete.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void HostWork::release_owners() {
+  for (;;) {
+    CopyPtr copy;  // one at a time: waiting threads take theirs, even if a destructor blocks here
+    {
+      const MutexLock lock(mutex_);
+      if (owned_ == nullptr) return;
+      copy = std::exchange(owned_, std::move(owned_->next_completed));
+    }
+    release_owner(*copy);
+  }
+}
+
+bool HostWork::take_from_owned(const CopyPtr& copy) {
+  const MutexLock lock(mutex_);
+  CopyPtr* place = &owned_;
+  while (*place != nullptr && *place != copy) place = &(*place)->next_completed;
+  if (*place == nullptr) return false;
+  *place = std::move(copy->next_completed);
+  return true;
 }
 
 bool HostWork::wait_for_piece() {

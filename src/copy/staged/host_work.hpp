@@ -4,7 +4,9 @@
 //   workers        move pieces, open gates, and read the words in which the device reports its
 //                  progress. They make no driver call, so they cannot block inside the driver.
 //   one poller     occasionally queries the driver about the oldest copy of a stream, to detect a
-//                  failed device, which writes no words. It opens no gate.
+//                  failed device, which writes no words. Nothing waits for it to open a gate. It
+//                  releases the owners of complete copies, because their destructors, which are
+//                  the program's, may call the driver.
 //   waiters        do the host work of the copies of their stream, and block in the driver only for
 //                  work that the device completes without the host.
 #pragma once
@@ -56,6 +58,8 @@ class HostWork {
   /// Called once for each started copy when it is complete: without a lock, on the thread that
   /// observes the completion.
   using OnComplete = std::function<void(StagedCopy& copy)>;
+  /// Called without a lock when release_owners() has something to do.
+  using OnOwner = std::function<void()>;
 
   /// A piece of a copy, for one thread.
   struct Task {
@@ -65,7 +69,9 @@ class HostWork {
     void move() const noexcept { copy->move(piece); }
   };
 
-  explicit HostWork(OnComplete on_complete) : on_complete_(std::move(on_complete)) {}
+  explicit HostWork(OnComplete on_complete, OnOwner on_owner = nullptr)
+      : on_complete_(std::move(on_complete)), on_owner_(std::move(on_owner)) {}
+  ~HostWork() { release_owners(); }
 
   /// Submits the copy behind the copies of its lane, which is the lane of its stream. Lower
   /// priorities go first. A copy that shares its slots uses them after earlier copies. Waits for
@@ -99,6 +105,8 @@ class HostWork {
   /// Queries the driver about the oldest copies of up to `streams` streams, least recently queried
   /// first. If a repeated query fails too, the copy fails, and so do the copies behind it.
   void query_device(std::size_t streams) BERTH_EXCLUDES(mutex_);
+  /// Releases the owners of complete copies.
+  void release_owners() BERTH_EXCLUDES(mutex_);
 
   // For threads that wait.
   /// Returns when the copy is complete: true if the call waited for the device.
@@ -160,20 +168,27 @@ class HostWork {
   /// If nothing is left to do for the copy, it is no longer pending, the next copy may use its
   /// slots, and it becomes the head of the list `over`.
   bool remove_if_complete(const CopyPtr& copy, CopyPtr& completed) BERTH_REQUIRES(mutex_);
-  /// Frees what the copies of the list hold.
+  /// Frees what the copies of the list hold. Copies with an owner are left to a thread that may
+  /// call the driver: the poller, or one that waits for the copy.
   void end(CopyPtr completed) BERTH_EXCLUDES(mutex_);
+  void leave_owner(CopyPtr copy) BERTH_EXCLUDES(mutex_);
+  /// Takes the copy from the list of those with owners; false if another thread has it.
+  bool take_from_owned(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  void release_owner(StagedCopy& copy) BERTH_EXCLUDES(mutex_);
   void end_if_complete(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// The piece has been moved: opens the gates that waited for it.
   void finish_piece(const Task& task) BERTH_EXCLUDES(mutex_);
   [[nodiscard]] static bool is_host_side_done(const StagedCopy& copy);
 
   const OnComplete on_complete_;
+  const OnOwner on_owner_;
   const std::exception_ptr cancelled_ =
       std::make_exception_ptr(Cancelled("the transfer has been cancelled"));
   mutable Mutex mutex_;
   std::condition_variable_any changed_;  ///< for waiters
   std::condition_variable_any pieces_;   ///< for workers
   ReadyCopies copies_ BERTH_GUARDED_BY(mutex_);
+  CopyPtr owned_ BERTH_GUARDED_BY(mutex_);  ///< a list of complete copies, but for their owners
   /// Lanes with pending copies, in the order of queries.
   std::list<LanePtr> lanes_ BERTH_GUARDED_BY(mutex_);
   bool is_polled_ BERTH_GUARDED_BY(mutex_) = false;  ///< a worker reads the words

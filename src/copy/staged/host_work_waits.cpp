@@ -149,6 +149,10 @@ bool HostWork::complete(const CopyPtr& copy) {
       waited |= progress_or_wait(first);
       continue;
     }
+    if (take_from_owned(copy)) {
+      release_owner(*copy);
+      break;
+    }
     const MutexLock lock(mutex_);  // another thread is completing it
     if (!copy->is_complete) changed_.wait_for(mutex_, kRecheckPeriod);
   }

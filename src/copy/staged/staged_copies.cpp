@@ -33,11 +33,11 @@ StagedCopies::StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinn
     : pinned_(pinned),
       options_(options),
       device_staging_(static_cast<std::size_t>(registry.count())),
-      work_([](StagedCopy& copy) { copy.release(); }),
+      work_([](StagedCopy& copy) { copy.release(); }, [this] { watch_.wake_for_owner(); }),
+      disk_work_([](StagedCopy& copy) { copy.release(); }, [this] { watch_.wake_for_owner(); }),
+      watch_({&work_, &disk_work_}),
       workers_(work_, options.workers.value_or(default_workers())),
-      disk_work_([](StagedCopy& copy) { copy.release(); }),
-      disk_workers_(disk_work_, options.file_workers),
-      watch_({&work_, &disk_work_}) {}
+      disk_workers_(disk_work_, options.file_workers) {}
 
 StagedCopies::~StagedCopies() {
   work_.complete_all();

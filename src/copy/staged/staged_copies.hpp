@@ -111,11 +111,11 @@ class StagedCopies final : public HostProgress, public StreamObserver {
   std::vector<DeviceContext*> contexts_ BERTH_GUARDED_BY(mutex_);  ///< of stations
   std::atomic<std::uint64_t> waits_ = 0;
   HostWork work_;
-  CopyWorkers workers_;
   // Separate, so that copies of memory do not wait for a thread that waits for a disk.
   HostWork disk_work_;
+  DeviceWatch watch_;  ///< destroyed after the workers, which wake it
+  CopyWorkers workers_;
   CopyWorkers disk_workers_;
-  DeviceWatch watch_;
 };
 
 }  // namespace berth

@@ -334,12 +334,16 @@ void StagedCopy::release() {
   BERTH_CHECK(lane == nullptr && pieces_in_progress_ == 0);  // no thread accesses the slots
   BERTH_CHECK(device_ended_);  // a thread that still has the copy finds neither mark nor piece
   BERTH_CHECK(staging_.blocks != nullptr);  // called once
-  if (keep_alive_ != nullptr)
-    report_observed_progress();  // its destructor may rely on the end of the copy
   marks_.clear();
   host_ = nullptr;
-  keep_alive_ = nullptr;
   staging_ = {};
+}
+
+void StagedCopy::release_owner() {
+  BERTH_CHECK(staging_.blocks == nullptr);  // after release(): no thread accesses the memory
+  if (keep_alive_ == nullptr) return;
+  report_observed_progress();  // the destructor may rely on the end of the copy
+  keep_alive_ = nullptr;
 }
 
 }  // namespace berth

@@ -164,9 +164,13 @@ class StagedCopy {
   /// when the copy is complete.
   void abandon() noexcept { note(kAbandoned); }
 
-  /// Returns the resources of a complete copy.
+  /// Returns the resources of a complete copy, except the owner.
   void release();
-  /// Called after release(): the copy cannot fail any more.
+  /// Whether the program's owner of the memory (TransferOptions::keep_alive) is still kept.
+  [[nodiscard]] bool has_owner() const { return keep_alive_ != nullptr; }
+  /// Runs the owner's destructor, which may call the driver.
+  void release_owner();
+  /// Called after release() and release_owner(): the copy cannot fail any more.
   void mark_complete() noexcept { note(kComplete); }
 
   /// Reports to the simulated driver that the calling thread has observed the device's progress.
