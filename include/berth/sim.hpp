@@ -66,7 +66,7 @@ struct Live {
   std::size_t pools = 0;                 ///< of cuMemPoolCreate, until they are empty
   std::size_t imported_allocations = 0;  ///< of cuIpcOpenMemHandle
 
-  bool operator==(const Live&) const = default;
+  friend constexpr bool operator==(const Live&, const Live&) = default;
 };
 
 /// A range of addresses that a stand-in for a kernel uses.
@@ -152,8 +152,8 @@ struct KernelLaunch {
   void* const* arguments;  ///< a pointer to each; valid until the stand-in returns
 };
 
-/// Says what a launch does: the ranges that it uses, what it computes, how long it takes. `name`,
-/// `polls` and `programmatic` of the result are ignored: the launch says them.
+/// Describes a launch: the ranges that it uses, its computation, and its duration. `name`, `polls`
+/// and `programmatic` of the result are ignored: they come from the launch.
 ///
 /// Called in the launching call, before its checks, and never again for a graph that has captured
 /// it. If it throws, the launch returns CUDA_ERROR_INVALID_VALUE. It must not call the driver.
@@ -228,8 +228,8 @@ class BERTH_API Simulator {
   bool launch(CUstream_st* stream, std::uint64_t duration_ns,
               const std::vector<MemoryUse>& uses = {});
 
-  /// From now on `stand_in` stands in for the kernels of that name in this process, in simulators
-  /// with kernels=host; an empty function: nothing does any more. `kernel` is the name in the
+  /// Sets the stand-in for kernels of that name in this process, in simulators with kernels=host.
+  /// An empty function removes it. `kernel` is the name in the
   /// device code, or that in the source with namespaces and template arguments and without
   /// parameters, as in "ns::scale<float>". Needs no Simulator.
   /// Errors  InvalidArgument if the name is empty.

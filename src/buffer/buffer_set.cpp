@@ -6,10 +6,19 @@
 
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "buffer/host_mapping.hpp"
 
 namespace berth {
+
+namespace {
+
+[[noreturn]] void refuse_closed() {
+  throw InvalidArgument("a buffer is used after the end of its Runtime; accepted: before");
+}
+
+}  // namespace
 
 BufferState::BufferState(std::shared_ptr<BufferSet> set, const RegisteredBackend& owner,
                          Device device, std::size_t bytes)
@@ -23,7 +32,6 @@ BufferState::~BufferState() {
     return;
   }
   ready_ = {};  // may wait for the end of the filling
-  buffer_ = nullptr;
   set_->remove(*this);
 }
 
@@ -40,14 +48,14 @@ void BufferState::require_open() const {
 void BufferSet::require_open() const {
   origin_.require_here("a buffer of a backend");
   const MutexLock lock(mutex_);
-  if (!is_closed_) return;
-  throw InvalidArgument("a buffer is used after the end of its Runtime; accepted: before");
+  if (is_closed_) refuse_closed();
 }
 
 void BufferSet::begin_transfer(bool has_task) {
   require_open();
   if (has_task) notices_.start();
   const MutexLock lock(mutex_);
+  if (is_closed_) refuse_closed();  // meanwhile
   ++transfers_;
 }
 
@@ -99,12 +107,23 @@ void BufferSet::add(BufferState& state) {
   counters.bytes_live_peak = std::max(counters.bytes_live_peak, counters.bytes_live);
 }
 
+// The memory is freed without the lock, because a backend may call back. This counts as a transfer,
+// so that close() waits for it: the backend may be destroyed after close().
 void BufferSet::remove(BufferState& state) noexcept {
+  std::unique_ptr<DeviceBackend::Buffer> buffer;
+  {
+    const MutexLock lock(mutex_);
+    live_.erase(&state);
+    buffer = std::move(state.buffer_);
+    BERTH_CHECK(buffer == nullptr || !is_closed_);  // close() has freed all
+    ++transfers_;
+  }
+  buffer = nullptr;
   const MutexLock lock(mutex_);
-  live_.erase(&state);
   BufferCounters& counters = counters_.find(state.device())->second;
   --counters.buffers_live;
   counters.bytes_live -= state.bytes();
+  if (--transfers_ == 0) idle_.notify_all();
 }
 
 void BufferSet::add(HostMappingState& mapped) {
@@ -122,24 +141,30 @@ void BufferSet::add(HostMappingState& mapped) {
   mapped_.insert(&mapped);
 }
 
-bool BufferSet::remove(HostMappingState& mapped) noexcept {
+void BufferSet::remove(HostMappingState& mapped) noexcept {
   const MutexLock lock(mutex_);
-  return mapped_.erase(&mapped) != 0;
+  mapped_.erase(&mapped);
+}
+
+bool BufferSet::begin_unmapping(HostMappingState& mapped) noexcept {
+  const MutexLock lock(mutex_);
+  if (!mapped_.contains(&mapped)) return false;
+  ++transfers_;
+  return true;
 }
 
 void BufferSet::close() noexcept {
   if (!is_here()) return;
-  std::unordered_set<BufferState*> left;
-  std::unordered_set<HostMappingState*> mapped;
   {
+    // With the lock: another thread may destroy a buffer or a mapping at the same time. No transfer
+    // is pending, so the backend has nothing to call back for.
     const MutexLock lock(mutex_);
     while (transfers_ > 0) idle_.wait(mutex_);
     is_closed_ = true;
-    left = live_;
-    mapped.swap(mapped_);
+    for (BufferState* const state : live_) state->buffer_ = nullptr;
+    for (HostMappingState* const memory : mapped_) memory->unmap();
+    mapped_.clear();
   }
-  for (BufferState* const state : left) state->buffer_ = nullptr;
-  for (HostMappingState* const memory : mapped) memory->unmap();
   notices_.finish();
   work_.finish();
 }

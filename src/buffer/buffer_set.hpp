@@ -97,8 +97,9 @@ class BufferSet {
 
   /// Errors  As require_open(). InvalidArgument also: it overlaps mapped memory of its backend.
   void add(HostMappingState& mapped) BERTH_EXCLUDES(mutex_);
-  /// Whether it was there: not after close().
-  bool remove(HostMappingState& mapped) noexcept BERTH_EXCLUDES(mutex_);
+  void remove(HostMappingState& mapped) noexcept BERTH_EXCLUDES(mutex_);
+  /// Whether it is still mapped: not after close(), which otherwise waits for end_transfer().
+  bool begin_unmapping(HostMappingState& mapped) noexcept BERTH_EXCLUDES(mutex_);
 
   /// Waits for all transfers and their callbacks, frees the memory of all buffers, and unmaps all
   /// mapped memory.

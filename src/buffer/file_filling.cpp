@@ -10,9 +10,7 @@ namespace berth {
 
 FileFilling::FileFilling(std::shared_ptr<BufferTransfer> transfer,
                          std::unique_ptr<DeviceBackend::Filling> filling, FileRange range)
-    : transfer_(std::move(transfer)), filling_(std::move(filling)), range_(std::move(range)) {
-  for (Part& part : parts_) part.memory.resize(std::min(range_.bytes, kPartBytes));
-}
+    : transfer_(std::move(transfer)), filling_(std::move(filling)), range_(std::move(range)) {}
 
 void FileFilling::run() noexcept {
   std::exception_ptr failure;
@@ -26,6 +24,8 @@ void FileFilling::run() noexcept {
 }
 
 void FileFilling::write_all() {
+  // Not in the constructor, because many fillings may wait for their turn.
+  for (Part& part : parts_) part.memory.resize(std::min(range_.bytes, kPartBytes));
   std::size_t index = 0;
   for (std::size_t begin = 0; begin < range_.bytes; begin += kPartBytes) {
     Part& part = parts_[index++ % parts_.size()];

@@ -29,7 +29,10 @@ HostMappingState::HostMappingState(std::shared_ptr<BufferSet> set, const Registe
 }
 
 HostMappingState::~HostMappingState() {
-  if (set_->is_here() && set_->remove(*this)) unmap();
+  if (!set_->is_here() || !set_->begin_unmapping(*this)) return;
+  unmap();
+  set_->remove(*this);  // only now may the same memory be mapped again
+  set_->end_transfer();
 }
 
 bool HostMappingState::overlaps(const HostMappingState& other) const {
@@ -39,13 +42,18 @@ bool HostMappingState::overlaps(const HostMappingState& other) const {
          other_begin < begin + memory_.size();
 }
 
+void HostMappingState::report_failed_unmapping(const char* reason) const {
+  set_->report(format_text("unmapping {} B of the host at {} from {}: {}", memory_.size(),
+                           static_cast<const void*>(memory_.data()), owner_.type.name(), reason));
+}
+
 void HostMappingState::unmap() noexcept {
   try {
     owner_.backend->unmap_host_memory(memory_.data());
   } catch (const std::exception& failure) {
-    set_->report(format_text("unmapping {} B of the host at {} from {}: {}", memory_.size(),
-                             static_cast<const void*>(memory_.data()), owner_.type.name(),
-                             failure.what()));
+    report_failed_unmapping(failure.what());
+  } catch (...) {
+    report_failed_unmapping("the backend threw an exception");
   }
 }
 

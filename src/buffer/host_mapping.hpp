@@ -28,6 +28,7 @@ class HostMappingState {
   friend class BufferSet;
   [[nodiscard]] bool overlaps(const HostMappingState& other) const;
   void unmap() noexcept;
+  void report_failed_unmapping(const char* reason) const;
 
   const std::shared_ptr<BufferSet> set_;
   const RegisteredBackend& owner_;  ///< not after the end of the Runtime

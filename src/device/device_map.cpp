@@ -127,8 +127,8 @@ void DeviceMap::check(const DeviceRegistry& devices, std::span<const Device> sav
   if (missing.empty()) return;
   const std::string& problem = devices.visibility_problem();
   throw InvalidArgument(
-      format_text("what was saved on {} has no device here; there are {}{}{}; map it, as by \"{}\" "
-                  "or \"*=cpu\"",
+      format_text("saved data names devices that do not exist here: {}; there are {}{}{}; map "
+                  "them, for example by \"{}\" or \"*=cpu\"",
                   join_texts(missing, ", "), list_of(devices), problem.empty() ? "" : "; ", problem,
                   join_texts(remedies, ",")));
 }

@@ -95,7 +95,13 @@ const Api& Api::open(const std::string& path) {
     throw InvalidArgument(format_text(
         "{} is no PJRT plug-in; accepted: a library that exports GetPjrtApi", on_one_line(path)));
   }
-  const Table* const table = get_table();
+  const Table* const table = [&] {
+    try {
+      return get_table();
+    } catch (...) {
+      throw NotSupported(format_text("{}: GetPjrtApi() threw an exception", on_one_line(path)));
+    }
+  }();
   if (table == nullptr || table->struct_size < sizeof(Table)) {
     throw NotSupported(
         format_text("{}: GetPjrtApi() returned no table of functions", on_one_line(path)));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -41,6 +42,17 @@ const PjrtBuffer& native_of(const DeviceBackend::Buffer& buffer) {
   return static_cast<const PjrtBuffer&>(buffer);
 }
 
+bool is_not_supported(const std::exception_ptr& failure) {
+  if (failure == nullptr) return false;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const NotSupported&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 /// Longer than the struct of any known version. A newer plug-in may refuse the struct of this
 /// version for its size, and reads zeros as "not given".
 struct LongerClientCreateArgs {
@@ -50,7 +62,8 @@ struct LongerClientCreateArgs {
 
 }  // namespace
 
-PjrtClient::PjrtClient(const Api& api, const std::vector<PjrtOption>& options) : api_(api) {
+PjrtClient::PjrtClient(const Api& api, const std::vector<PjrtOption>& options)
+    : api_(api), has_raw_reads_(api.has(raw_to_host)) {
   create(options);
   try {
     read_devices();
@@ -164,7 +177,7 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::create_buffer(int index,
 
 DeviceBackend::Begun PjrtClient::begin_buffer(int index, std::size_t bytes) {
   if (!api_.has(create_async) || !api_.has(transfer_data) || !api_.has(retrieve_buffer) ||
-      !api_.has(manager_destroy)) {
+      !api_.has(set_buffer_error) || !api_.has(manager_destroy)) {
     return {};
   }
   const std::int64_t dims = dimension(bytes);
@@ -194,31 +207,55 @@ void PjrtClient::read(const Buffer& source, std::size_t offset, std::span<std::b
                       Done done) {
   const PjrtBuffer& buffer = native_of(source);
   const bool is_whole = offset == 0 && target.size() == buffer.bytes();
-  if (!is_whole && api_.has(raw_to_host)) {
-    RawToHostArgs args{};
-    args.source = buffer.native();
-    args.target = target.data();
-    args.offset = static_cast<std::int64_t>(offset);
-    args.bytes = static_cast<std::int64_t>(target.size());
-    Error* const error = api_.try_call(raw_to_host, args);
-    if (error == nullptr) return api_.when_ready(raw_to_host.name, args.event, std::move(done));
-    if (api_.code_of(error) != Code::unimplemented) api_.raise(raw_to_host.name, error);
-    api_.drop(error);
-  }
-  ToHostArgs args{};
+  if (is_whole) return read_whole(buffer, target.data(), std::move(done));
+  if (!try_read_raw(buffer, offset, target, done))
+    read_part_of_whole(buffer, offset, target, std::move(done));
+}
+
+bool PjrtClient::try_read_raw(const PjrtBuffer& buffer, std::size_t offset,
+                              std::span<std::byte> target, const Done& done) {
+  if (!has_raw_reads_.load(std::memory_order_relaxed)) return false;
+  RawToHostArgs args{};
   args.source = buffer.native();
   args.target = target.data();
-  args.target_bytes = target.size();
-  std::shared_ptr<std::byte[]> whole;
-  if (!is_whole) {
-    whole = std::make_shared_for_overwrite<std::byte[]>(buffer.bytes());
-    args.target = whole.get();
-    args.target_bytes = buffer.bytes();
-    done = [whole, offset, target, done = std::move(done)](std::exception_ptr failure) {
-      if (failure == nullptr) std::memcpy(target.data(), whole.get() + offset, target.size());
-      done(std::move(failure));
-    };
+  args.offset = static_cast<std::int64_t>(offset);
+  args.bytes = static_cast<std::int64_t>(target.size());
+  if (Error* const error = api_.try_call(raw_to_host, args)) {
+    if (api_.code_of(error) != Code::unimplemented) api_.raise(raw_to_host.name, error);
+    api_.drop(error);
+    has_raw_reads_ = false;
+    return false;
   }
+  // Some plug-ins report by the event that they do not implement the function.
+  api_.when_ready(raw_to_host.name, args.event,
+                  [this, &buffer, offset, target, done](std::exception_ptr failure) {
+                    if (!is_not_supported(failure)) return done(std::move(failure));
+                    has_raw_reads_ = false;
+                    try {
+                      read_part_of_whole(buffer, offset, target, done);
+                    } catch (...) {
+                      done(std::current_exception());
+                    }
+                  });
+  return true;
+}
+
+void PjrtClient::read_part_of_whole(const PjrtBuffer& buffer, std::size_t offset,
+                                    std::span<std::byte> target, Done done) {
+  const auto whole = std::make_shared_for_overwrite<std::byte[]>(buffer.bytes());
+  read_whole(buffer, whole.get(),
+             [whole, offset, target, done = std::move(done)](std::exception_ptr failure) {
+               if (failure == nullptr)
+                 std::memcpy(target.data(), whole.get() + offset, target.size());
+               done(std::move(failure));
+             });
+}
+
+void PjrtClient::read_whole(const PjrtBuffer& buffer, std::byte* target, Done done) {
+  ToHostArgs args{};
+  args.source = buffer.native();
+  args.target = target;
+  args.target_bytes = buffer.bytes();
   api_.call(to_host, args);
   api_.when_ready(to_host.name, args.event, std::move(done));
 }

@@ -2,6 +2,7 @@
 // The devices of a PJRT client as a backend. A buffer is a 1-D array of bytes.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "pjrt/api.hpp"
 
 namespace berth::pjrt {
+
+class PjrtBuffer;
 
 class PjrtClient final : public DeviceBackend {
  public:
@@ -38,10 +41,17 @@ class PjrtClient final : public DeviceBackend {
   [[nodiscard]] Memory* memory_of(int index) const;
   void create(const std::vector<PjrtOption>& options);
   void read_devices();
+  /// False if the plug-in reads whole buffers only; nothing has begun then.
+  bool try_read_raw(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
+                    const Done& done);
+  void read_part_of_whole(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
+                          Done done);
+  void read_whole(const PjrtBuffer& buffer, std::byte* target, Done done);
 
   const Api& api_;
   Client* client_ = nullptr;
   std::vector<Device*> devices_;
+  std::atomic<bool> has_raw_reads_;  ///< as far as known
 };
 
 }  // namespace berth::pjrt

@@ -102,7 +102,7 @@ constexpr EntryKey kMaxSplit = {"max_split_size_mb",
 constexpr EntryKey kMaxRounding = {"max_non_split_rounding_mb", kMaxSplit.accepted};
 
 constexpr TorchKey kTorchKeys[] = {
-    {{"backend", "native, in whose place berth is"},
+    {{"backend", "native, which berth replaces"},
      [](Settings&, Text t) { return t == "native"; },
      ""},
     {{"expandable_segments", kBool},
@@ -164,9 +164,8 @@ constexpr TorchKey kTorchKeys[] = {
      "berth pins segments as they are needed, of pinned_segment_bytes"},
     {{"pinned_use_background_threads", kBool},
      is_bool,
-     "berth asks for events where a block is wanted, and not on every allocation; what it obtains "
-     "in "
-     "the background pinned_low_water_bytes says"},
+     "berth queries events only if it needs a block; pinned_low_water_bytes sets what it pins in "
+     "the background"},
     {{"pinned_max_round_threshold_mb", kMib},
      is_mib,
      "berth rounds no pinned block to a power of two"},

@@ -61,13 +61,13 @@ ExitCode show_configuration(const CommonOptions& options) {
 
 void add_config_command(CommandLine& berth) {
   const auto options = std::make_shared<CommonOptions>();
-  CommandOptions command = berth.add("config", "Every option, and what BERTH_CONF makes of it",
+  CommandOptions command = berth.add("config", "List all options and their values under BERTH_CONF",
                                      [options] { return show_configuration(*options); });
   add_common_options(command, *options);
   command.footer(
-      "The options of a Runtime as a program finds them that sets none by itself, with\n"
-      "their defaults and what is accepted. BERTH_CONF=key=value,... changes them for\n"
-      "every program that embeds berth; what it has wrong is said here before.\n\n"
+      "The options of a Runtime whose program sets none: values, defaults and accepted\n"
+      "values. BERTH_CONF=key=value,... changes them for every program that embeds\n"
+      "berth; its errors are printed first.\n\n"
       "Examples:\n"
       "  berth config\n"
       "  BERTH_CONF=bytes_reserved_max=90%,release_unused_after=10s berth config\n"

@@ -202,7 +202,7 @@ void add_devices_command(CommandLine& berth) {
       "programs reach it: `cuda:N`, or `hidden` where CUDA_VISIBLE_DEVICES leaves it\n"
       "out. A device that MIG has split is followed by its instances, whose number is\n"
       "device/GPU instance/compute instance. Several visible devices are followed by\n"
-      "who reaches whose memory. If no driver is found, the list is empty, and the\n"
+      "the matrix of peer access. If no driver is found, the list is empty, and the\n"
       "driver line says why; a --driver that cannot be opened is an error.\n"
       "Devices of PJRT plug-ins (BERTH_CONF=pjrt=TYPE:PATH) follow.\n\n"
       "Examples:\n"

@@ -135,8 +135,8 @@ class SimCommand {
       throw UsageError("--seed and --seeds exclude each other: one seed, or the seeds from 1 on");
     if (!options.ignore.empty() && options.on_finding == "abort")
       throw UsageError(
-          "--ignore and --on-finding abort exclude each other: a program that aborts "
-          "does not know what is ignored");
+          "--ignore and --on-finding abort exclude each other: the program aborts before "
+          "findings are compared with FILE");
     libraries_.check_configuration(settings_.text());
     report_.suppressions = read_suppressions(options.ignore);
     report_.configuration = settings_.text();
@@ -250,7 +250,7 @@ void add_sim_command(CommandLine& berth) {
   command.footer(
       "The program finds a simulated CUDA driver and NVML in place of the machine's,\n"
       "and needs no GPU. Findings of all its processes are reported on standard error\n"
-      "at its end. BERTH_SIM keeps what no option sets.\n\n"
+      "at its end. Options override BERTH_SIM, whose other settings apply.\n\n"
       "Examples:\n"
       "  berth sim -- python pipeline.py\n"
       "  berth sim --devices 4 --memory 24GiB --seeds 20 -- pytest tests/\n"

@@ -74,10 +74,9 @@ void add_stats_command(CommandLine& berth) {
   add_common_options(command, options->common);
   command.footer(
       "Prints driver, devices, allocators, driver calls and copies, as a program that\n"
-      "embeds berth gets them from Runtime::statistics(). With --trace the program is a\n"
-      "recorded one, and stands still where most of its memory is live, or at its end:\n"
-      "one sees how a program's memory lies on the device, and how much of what is\n"
-      "reserved is in use.\n\n"
+      "embeds berth gets them from Runtime::statistics(). --trace replays a recorded\n"
+      "program up to its peak of live memory, or to its end, and shows the layout of\n"
+      "its memory on the device and the part of reserved memory that is in use.\n\n"
       "Examples:\n"
       "  berth stats\n"
       "  berth stats --trace train.csv.gz\n"

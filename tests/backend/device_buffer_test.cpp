@@ -379,6 +379,27 @@ TEST_CASE("a buffer outlives its Runtime without memory") {
         "a buffer is used after the end of its Runtime; accepted: before");
 }
 
+TEST_CASE("buffers may be destroyed while another thread destroys their Runtime") {
+  const auto content = numbered_bytes(100);
+  for (int round = 0; round < 50; ++round) {
+    std::optional<BackendFixture> fixture(std::in_place);
+    const auto machine = fixture->machine;
+    std::vector<DeviceBuffer> buffers;
+    for (int count = 0; count < 40; ++count)
+      buffers.push_back(fixture->buffers().create(fixture->device(0), content.data(), 100));
+    std::atomic<bool> starts = false;
+    std::thread other([&] {
+      starts = true;
+      for (DeviceBuffer& buffer : buffers) buffer = {};
+    });
+    while (!starts) std::this_thread::yield();
+    fixture->simulation.runtime.reset();
+    CHECK(machine->buffers_live == 0);
+    other.join();
+    CHECK(machine->buffers_live == 0);
+  }
+}
+
 TEST_CASE("the end of the Runtime waits for pending operations and their callbacks") {
   std::atomic<int> calls = 0;
   auto content = std::make_shared<std::vector<std::byte>>(numbered_bytes(100));

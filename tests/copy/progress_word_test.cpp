@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged copies learn of the progress of the device from words, without the driver. No copy waits for
-// the threads that call the driver.
+// Staged copies learn of the progress of the device from words, without the driver. No copy waits
+// for the threads that call the driver.
 #include "copy/staged/progress_word.hpp"
 
 #include <algorithm>

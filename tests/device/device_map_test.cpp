@@ -137,7 +137,7 @@ TEST_CASE("a device that is named twice is refused, in text and in a table") {
   CHECK(contains(message, "cuda:1 twice"));
 }
 
-TEST_CASE("what has no device here is refused before anything is loaded, all of it at once") {
+TEST_CASE("saved data of missing devices is refused before anything is loaded, all of it at once") {
   const Machine machine("devices=2,memory=1GiB");
   const std::vector<Device> saved = {cuda(3), cuda(0), kCpu, cuda(7), cuda(3), Device::cuda()};
   const std::string message = message_of<InvalidArgument>([&] {

@@ -64,7 +64,7 @@ TEST_CASE("an explanation names the device as the lists of devices do") {
   }
 }
 
-TEST_CASE("what is visible is so for want of the variable, or by an entry of it") {
+TEST_CASE("a device is visible if the variable is not set, or if an entry names it") {
   CHECK(sentences("devices=1", std::nullopt) ==
         Sentences{"Visible as cuda:0: CUDA_VISIBLE_DEVICES is not set, so no device is hidden."});
   CHECK(sentences("devices=2", "1,0") ==

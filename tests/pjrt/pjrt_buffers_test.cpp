@@ -43,6 +43,22 @@ TEST_CASE("bytes arrive in every pairing, size and part") {
   }
 }
 
+TEST_CASE("a part is read from the whole if the plug-in reports late that it reads no parts") {
+  constexpr std::int64_t kUnimplemented = 12;
+  for (const bool is_late : {false, true}) {
+    PluginFixture fixture(
+        {{"late", is_late}, {"fail_event", "Buffer_CopyRawToHost"}, {"fail_code", kUnimplemented}});
+    const auto content = numbered_bytes(5000);
+    const DeviceBuffer buffer =
+        fixture.buffers().create(fixture.device(0), content.data(), content.size());
+    for (int time = 0; time < 2; ++time) {
+      std::vector<std::byte> part(1000);
+      buffer.read(part.data(), 3000, part.size()).wait();
+      CHECK(std::equal(part.begin(), part.end(), content.begin() + 3000));
+    }
+  }
+}
+
 TEST_CASE("a file fills a buffer, in parts where the plug-in can") {
   const TemporaryFolder folder;
   const auto content = numbered_bytes(9_MiB + 5);

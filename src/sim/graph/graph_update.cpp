@@ -57,8 +57,8 @@ bool have_same_nodes(std::span<const GraphExec::Node> old, std::span<const Graph
   return true;
 }
 
-/// What `fresh`, which takes the place of `old`, keeps of it: the node of the graph that was
-/// instantiated, by which a program finds it, and whether it runs.
+/// Copies the identity of `old` to `fresh`, which replaces it: the node of the instantiated graph,
+/// by which a program finds it, and whether it runs.
 void keep_identity(const GraphExec::Node& old, GraphExec::Node& fresh) {
   fresh.origin = old.origin;
   fresh.is_enabled = old.is_enabled;
@@ -105,7 +105,7 @@ CUresult update_child(State& state, GraphExec& exec, const GraphNode& node, cons
   for (std::size_t i = 0; i < fresh.nodes.size(); ++i) {
     const GraphExec::Node& old = exec.nodes[first + i];
     GraphExec::Node& made = fresh.nodes[i];
-    // What begins the child graph follows what the node follows.
+    // The first nodes of the child graph have the dependencies of the node.
     if (made.dependencies.empty() && (old.dependencies.empty() || old.dependencies.front() < first))
       made.dependencies = old.dependencies;
     else

@@ -37,8 +37,8 @@ using UserObjects = HandleTable<UserObject, HandleKind::user_object>;
 /// How many references of each object a graph holds.
 using HeldObjects = std::map<Handle, std::uint64_t>;
 
-/// What work that runs still needs: of an executable graph that was destroyed, of memory of a graph
-/// that was freed.
+/// Resources that running work still uses: of an executable graph that was destroyed, or memory of
+/// a graph that was freed.
 struct HeldUntil {
   Submitted done;
   HeldObjects objects;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stand-in for a kernel computes. It is code of the program, which may wait for a lock of
-// the program: that of an interpreter, whose holder may be in a driver call. So it is neither
+// The computation of a kernel stand-in. It is code of the program, and may wait for a lock of the
+// program, such as that of an interpreter, whose holder may be in a driver call. So it is neither
 // called nor destroyed under sim::mutex.
 #pragma once
 

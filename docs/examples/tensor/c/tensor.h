@@ -21,7 +21,7 @@ typedef struct tensor {
 
 // A kernel computes element i of `out`. The numbers are where it runs.
 typedef void kernel(long i, const tensor* a, const tensor* b, const tensor* out);
-// What runs kernels on a device, and is told of memory that the host uses. simulator.cpp has one.
+// Runs kernels on a device, and is notified of accesses by the host. simulator.cpp has one.
 typedef struct kernel_runner {
   void (*launch)(kernel* element, const tensor* a, const tensor* b, const tensor* out,
                  struct CUstream_st* stream);
