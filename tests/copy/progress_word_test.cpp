@@ -62,6 +62,40 @@ struct TappedCopier : TappedDevice {
                 {.staging_slot_bytes = kSlot, .staging_slots = 4, .workers = 1}};
 };
 
+/// Blocks the destructor of the owner of a copy, as a driver's lock does that a thread holds which
+/// waits for another copy.
+class BlockedOwner {
+ public:
+  /// Starts a copy on `stream` that no thread waits for. Returns when its owner is being destroyed,
+  /// by the poller: the copy completes only after the call that starts it has returned.
+  BlockedOwner(TappedCopier& test, const Stream& stream, void* target, const Bytes& source) {
+    const Allocation block = test.pinned.allocate(64);
+    std::atomic_ref flag(*static_cast<std::uint32_t*>(block.data()));
+    flag = 0;
+    {
+      const ContextScope scope(test.context);
+      test.driver.stream_wait_value32(stream.ref().native(),
+                                      reinterpret_cast<CUdeviceptr>(block.data()), 1u,
+                                      unsigned{CU_STREAM_WAIT_VALUE_GEQ});
+    }
+    const auto destroy = [this](const Bytes*) {
+      is_blocked_ = true;
+      end_.get_future().wait_for(kHangs);
+    };
+    test.copier.start(target, source.data(), kStaged, stream,
+                      {.keep_alive = std::shared_ptr<const Bytes>(&source, destroy)});
+    flag = 1;
+    REQUIRE(test.comes_true([&] { return is_blocked_.load(); }));
+  }
+  ~BlockedOwner() { end_.set_value(); }
+  BlockedOwner(const BlockedOwner&) = delete;
+  BlockedOwner& operator=(const BlockedOwner&) = delete;
+
+ private:
+  std::atomic<bool> is_blocked_ = false;
+  std::promise<void> end_;
+};
+
 }  // namespace
 
 TEST_CASE_FIXTURE(ManualStaged, "what the host does for a copy takes no driver call") {
@@ -168,25 +202,13 @@ TEST_CASE("an owner whose destructor the driver blocks holds up no other copy") 
   const Stream stream = test.stream();
   const Bytes source = pattern(40 * kSlot, 6);
   const Allocation device = test.memory.allocate(source.size(), stream);
-  // As behind a driver's lock, which a thread holds that waits for the second copy.
-  std::promise<void> is_complete;
-  std::shared_future<void> end = is_complete.get_future().share();
-  std::atomic<bool> is_blocked = false;
-  const auto block = [&is_blocked, end](const Bytes*) {
-    is_blocked = true;
-    end.wait_for(kHangs);
-  };
-  test.copier.start(device.data(), source.data(), kStaged, stream,
-                    {.keep_alive = std::shared_ptr<const Bytes>(&source, block)});
-  REQUIRE(test.comes_true([&] { return is_blocked.load(); }));
+  const BlockedOwner blocked(test, stream, device.data(), source);
   const Transfer second = test.copier.start(device.data(), source.data(), source.size(), stream);
   auto waiter = std::async(std::launch::async, [&] {  // as the program does, without host work
     const ContextScope scope(test.context);
     test.driver.stream_synchronize(stream.ref().native());
   });
   CHECK(waiter.wait_for(kHangs / 2) == std::future_status::ready);
-  is_complete.set_value();
-  waiter.get();
   second.wait();
 }
 
@@ -195,28 +217,18 @@ TEST_CASE("a thread that waits for a copy releases its owner itself") {
   const Stream stream = test.stream();
   const Bytes source = pattern(kStaged, 7);
   const Allocation device = test.memory.allocate(source.size(), stream);
-  std::promise<void> is_complete;
-  std::shared_future<void> end = is_complete.get_future().share();
-  std::atomic<bool> is_blocked = false;
-  const auto block = [&is_blocked, end](const Bytes*) {
-    is_blocked = true;
-    end.wait_for(kHangs);
-  };
-  // The poller is busy with the owner of a copy that no thread waits for.
-  test.copier.start(device.data(), source.data(), kStaged, stream,
-                    {.keep_alive = std::shared_ptr<const Bytes>(&source, block)});
-  REQUIRE(test.comes_true([&] { return is_blocked.load(); }));
   const auto unawaited = std::make_shared<int>();
-  test.copier.start(device.data(), source.data(), kStaged, stream, {.keep_alive = unawaited});
-  const auto kept = std::make_shared<int>();
-  auto waiter = std::async(std::launch::async, [&] {
-    test.copier.start(device.data(), source.data(), kStaged, stream, {.keep_alive = kept}).wait();
-  });
-  CHECK(waiter.wait_for(kHangs / 2) == std::future_status::ready);
-  CHECK(kept.use_count() == 1);
-  CHECK(unawaited.use_count() == 2);
-  is_complete.set_value();
-  waiter.get();
+  {
+    const BlockedOwner blocked(test, stream, device.data(), source);
+    test.copier.start(device.data(), source.data(), kStaged, stream, {.keep_alive = unawaited});
+    const auto kept = std::make_shared<int>();
+    auto waiter = std::async(std::launch::async, [&] {
+      test.copier.start(device.data(), source.data(), kStaged, stream, {.keep_alive = kept}).wait();
+    });
+    CHECK(waiter.wait_for(kHangs / 2) == std::future_status::ready);
+    CHECK(kept.use_count() == 1);
+    CHECK(unawaited.use_count() == 2);
+  }
   CHECK(test.comes_true([&] { return unawaited.use_count() == 1; }));
 }
 
