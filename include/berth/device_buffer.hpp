@@ -127,7 +127,8 @@ class BERTH_API DeviceBuffers {
                                     TransferOptions options = {});
   /// A copy of another buffer: by the backend if both devices belong to it, otherwise through host
   /// memory. TransferOptions::keep_alive is not needed: `source` may be destroyed at once.
-  /// Blocking  Returns at once within a backend. Otherwise waits until `source` has been read.
+  /// Blocking  Returns at once within a backend, except that a PJRT backend waits for a copy on the
+  ///           same device. Otherwise waits until `source` has been read.
   /// Errors    InvalidArgument also: `source` is empty, or its Runtime has ended.
   [[nodiscard]] DeviceBuffer create(Device device, const DeviceBuffer& source,
                                     TransferOptions options = {});

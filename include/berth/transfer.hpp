@@ -20,8 +20,8 @@ class TransferState;
 struct TransferOptions {
   /// The owner of source and target, kept until the transfer is over. Null: the caller keeps them
   /// valid, and the destructor of Transfer waits while threads access them. It is released on a
-  /// thread that waits for the transfer, or on a thread of berth's. Its destructor may call CUDA
-  /// and berth, but must not wait for work of the device.
+  /// thread that starts or awaits the transfer, or on a thread of berth's. Its destructor may call
+  /// CUDA and berth, but must not wait for work of the device.
   std::shared_ptr<const void> keep_alive = nullptr;
   /// The order of the host work of copies; lower numbers go first. nullopt: the stream's priority.
   std::optional<int> priority = std::nullopt;
