@@ -11,6 +11,7 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
+#include "support/thinned.hpp"
 
 namespace pools_fork_test {
 
@@ -38,7 +39,7 @@ TEST_CASE("in a forked child acquiring fails at once, and giving back does nothi
   std::optional<EventLease> event = events.acquire();
   std::optional<StreamLease> stream = streams.acquire();
   const EventRef released = events.acquire().release();
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 20 / Thinned(5).step(); ++round) {
     CHECK(exit_code_without_waiting([&] {
             bool refused = is_refused_after_fork([&] { (void)events.acquire(); });
             refused &= is_refused_after_fork([&] { (void)streams.acquire(); });
