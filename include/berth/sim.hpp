@@ -229,9 +229,9 @@ class BERTH_API Simulator {
               const std::vector<MemoryUse>& uses = {});
 
   /// Sets the stand-in for kernels of that name in this process, in simulators with kernels=host.
-  /// An empty function removes it. `kernel` is the name in the
-  /// device code, or that in the source with namespaces and template arguments and without
-  /// parameters, as in "ns::scale<float>". Needs no Simulator.
+  /// An empty function removes it. `kernel` is the name in the device code, or that in the source
+  /// with namespaces and template arguments and without parameters, as in "ns::scale<float>". Needs
+  /// no Simulator.
   /// Errors  InvalidArgument if the name is empty.
   static void stand_in_for(const std::string& kernel, KernelStandIn stand_in);
 

@@ -11,7 +11,6 @@
 #include "buffer/host_mapping.hpp"
 
 namespace berth {
-
 namespace {
 
 [[noreturn]] void refuse_closed() {
@@ -119,11 +118,13 @@ void BufferSet::remove(BufferState& state) noexcept {
     ++transfers_;
   }
   buffer = nullptr;
-  const MutexLock lock(mutex_);
-  BufferCounters& counters = counters_.find(state.device())->second;
-  --counters.buffers_live;
-  counters.bytes_live -= state.bytes();
-  if (--transfers_ == 0) idle_.notify_all();
+  {
+    const MutexLock lock(mutex_);
+    BufferCounters& counters = counters_.find(state.device())->second;
+    --counters.buffers_live;
+    counters.bytes_live -= state.bytes();
+  }
+  end_transfer();
 }
 
 void BufferSet::add(HostMappingState& mapped) {

@@ -36,6 +36,11 @@ bool assign_or(std::string_view word, std::optional<T>& target, std::string_view
   return true;
 }
 
+bool assign_bytes_or_none(std::optional<std::size_t>& target, std::string_view text) {
+  return assign_or<std::size_t>("none", target, text,
+                                [](std::string_view bytes) { return read_bytes(bytes); });
+}
+
 template <class T>
 std::string text_or(std::string_view word, const std::optional<T>& value, std::string (*write)(T)) {
   return value ? write(*value) : std::string(word);
@@ -174,16 +179,14 @@ constexpr Key kKeys[] = {
      [](const Options& o) { return bytes_text(o.device_allocator.segment_bytes); }},
     {{"pinned_bytes_reserved_max", "bytes such as 16GiB, or none"},
      [](Options& o, Text t) {
-       return assign_or<std::size_t>("none", o.pinned_allocator.bytes_reserved_max, t,
-                                     [](Text bytes) { return read_bytes(bytes); });
+       return assign_bytes_or_none(o.pinned_allocator.bytes_reserved_max, t);
      },
      [](const Options& o) {
        return text_or("none", o.pinned_allocator.bytes_reserved_max, bytes_text);
      }},
     {{"pinned_bytes_cached_max", "bytes such as 4GiB, or none"},
      [](Options& o, Text t) {
-       return assign_or<std::size_t>("none", o.pinned_allocator.bytes_cached_max, t,
-                                     [](Text bytes) { return read_bytes(bytes); });
+       return assign_bytes_or_none(o.pinned_allocator.bytes_cached_max, t);
      },
      [](const Options& o) {
        return text_or("none", o.pinned_allocator.bytes_cached_max, bytes_text);
@@ -208,8 +211,7 @@ constexpr Key kKeys[] = {
      [](const Options& o) { return bytes_text(o.pinned_allocator.low_water_bytes); }},
     {{"host_bytes_reserved_max", "bytes such as 64GiB, or none"},
      [](Options& o, Text t) {
-       return assign_or<std::size_t>("none", o.host_allocator.bytes_reserved_max, t,
-                                     [](Text bytes) { return read_bytes(bytes); });
+       return assign_bytes_or_none(o.host_allocator.bytes_reserved_max, t);
      },
      [](const Options& o) {
        return text_or("none", o.host_allocator.bytes_reserved_max, bytes_text);
@@ -249,10 +251,7 @@ constexpr Key kKeys[] = {
      [](Options& o, Text t) { return assign(o.copier.direct_piece_bytes, read_piece_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.direct_piece_bytes); }},
     {{"copy_batched_range_bytes_min", "bytes such as 28KiB, 0 for all, or none"},
-     [](Options& o, Text t) {
-       return assign_or<std::size_t>("none", o.copier.batched_range_bytes_min, t,
-                                     [](Text bytes) { return read_bytes(bytes); });
-     },
+     [](Options& o, Text t) { return assign_bytes_or_none(o.copier.batched_range_bytes_min, t); },
      [](const Options& o) {
        return text_or("none", o.copier.batched_range_bytes_min, bytes_text);
      }},

@@ -2,17 +2,15 @@
 #include "tool/measured_batches.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 #include "berth/bytes.hpp"
 
+#include "tool/fastest_run.hpp"
 #include "tool/host_buffer.hpp"
 
 namespace berth::tool {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBatchBytesMax = 32_MiB;
 constexpr std::size_t kRangesMax = 1024;
@@ -43,19 +41,6 @@ std::vector<CopyRange> scattered(std::byte* host, std::byte* device, CopyDirecti
   return ranges;
 }
 
-/// Of `repeats` batches after the first.
-double fastest(Copier& copier, const std::vector<CopyRange>& ranges, StreamRef stream,
-               int repeats) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
-    const Clock::time_point begin = Clock::now();
-    copier.start_batch(ranges, stream).wait();
-    const std::chrono::duration<double> elapsed = Clock::now() - begin;
-    if (repeat > 0) best = std::min(best, elapsed.count());
-  }
-  return best;
-}
-
 }  // namespace
 
 std::vector<std::size_t> measured_range_sizes() {
@@ -76,7 +61,8 @@ MeasuredBatch measure_batch(Runtime& runtime, Device device, CopyDirection direc
     if (way == BatchWay::packed && direction == CopyDirection::in) continue;
     Copier copier(runtime.devices(), runtime.pinned_memory(), runtime.host_memory(),
                   runtime.completions(), options_of(way));
-    const double seconds = fastest(copier, ranges, stream, repeats);
+    const double seconds =
+        fastest_seconds(repeats, [&] { copier.start_batch(ranges, stream).wait(); });
     result.bytes_per_second[static_cast<std::size_t>(way)] =
         static_cast<double>(count * range_bytes) / seconds;
   }

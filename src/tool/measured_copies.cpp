@@ -2,20 +2,17 @@
 #include "tool/measured_copies.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 #include <optional>
 #include <span>
 
 #include <fmt/format.h>
 
 #include "tool/byte_pattern.hpp"
+#include "tool/fastest_run.hpp"
 #include "tool/host_buffer.hpp"
 
 namespace berth::tool {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// One end of a copy.
 class CopyEnd {
@@ -48,10 +45,7 @@ class CopyMeasurement {
   }
 
   double seconds(int repeats) {
-    run();
-    double best = std::numeric_limits<double>::infinity();
-    for (int repeat = 0; repeat < repeats; ++repeat) best = std::min(best, run());
-    return best;
+    return fastest_seconds(repeats, [this] { run(); });
   }
 
   /// Copies a pattern to a target that has a different content.
@@ -79,10 +73,8 @@ class CopyMeasurement {
     if (!to_peer && !from_peer) return runtime_.copier().copy(target, source, what_.bytes, stream_);
     runtime_.copier().copy(target, source, what_.bytes, runtime_.default_stream(peer_));
   }
-  double run() {
-    const Clock::time_point begin = Clock::now();
+  void run() {
     runtime_.copier().start(target_.data(), source_.data(), what_.bytes, stream_).wait();
-    return std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
   Runtime& runtime_;

@@ -55,7 +55,7 @@ std::string table_text(const std::vector<MeasuredBatch>& batches) {
     text += table.row(
         {std::string(name_of(batch.direction)), format_bytes(batch.range_bytes),
          rate_text(batch.rate(BatchWay::together)), rate_text(batch.rate(BatchWay::one_by_one)),
-         batch.direction == CopyDirection::out ? rate_text(batch.rate(BatchWay::packed)) : ""});
+         batch.rate(BatchWay::packed) > 0 ? rate_text(batch.rate(BatchWay::packed)) : ""});
   return text;
 }
 

@@ -62,6 +62,26 @@ struct TappedCopier : TappedDevice {
                 {.staging_slot_bytes = kSlot, .staging_slots = 4, .workers = 1}};
 };
 
+/// A stream that waits for a flag of the host.
+class HeldStream {
+ public:
+  HeldStream(TappedCopier& test, const Stream& stream) : block_(test.pinned.allocate(64)) {
+    flag() = 0;
+    const ContextScope scope(test.context);
+    test.driver.stream_wait_value32(stream.ref().native(),
+                                    reinterpret_cast<CUdeviceptr>(block_.data()), 1u,
+                                    unsigned{CU_STREAM_WAIT_VALUE_GEQ});
+  }
+  void release() { flag() = 1; }
+
+ private:
+  std::atomic_ref<std::uint32_t> flag() {
+    return std::atomic_ref(*static_cast<std::uint32_t*>(block_.data()));
+  }
+
+  Allocation block_;
+};
+
 /// Blocks the destructor of the owner of a copy, as a driver's lock does that a thread holds which
 /// waits for another copy.
 class BlockedOwner {
@@ -69,22 +89,14 @@ class BlockedOwner {
   /// Starts a copy on `stream` that no thread waits for. Returns when its owner is being destroyed,
   /// by the poller: the copy completes only after the call that starts it has returned.
   BlockedOwner(TappedCopier& test, const Stream& stream, void* target, const Bytes& source) {
-    const Allocation block = test.pinned.allocate(64);
-    std::atomic_ref flag(*static_cast<std::uint32_t*>(block.data()));
-    flag = 0;
-    {
-      const ContextScope scope(test.context);
-      test.driver.stream_wait_value32(stream.ref().native(),
-                                      reinterpret_cast<CUdeviceptr>(block.data()), 1u,
-                                      unsigned{CU_STREAM_WAIT_VALUE_GEQ});
-    }
+    HeldStream held(test, stream);
     const auto destroy = [this](const Bytes*) {
       is_blocked_ = true;
       end_.get_future().wait_for(kHangs);
     };
     test.copier.start(target, source.data(), kStaged, stream,
                       {.keep_alive = std::shared_ptr<const Bytes>(&source, destroy)});
-    flag = 1;
+    held.release();
     REQUIRE(test.comes_true([&] { return is_blocked_.load(); }));
   }
   ~BlockedOwner() { end_.set_value(); }
@@ -307,15 +319,7 @@ TEST_CASE(
     "while a copy that cannot be submitted waits for its stream, others can be started there") {
   TappedCopier test(sim::Progress::eager);
   const Stream stream = test.stream();
-  const Allocation block = test.pinned.allocate(64);
-  std::atomic_ref flag(*static_cast<std::uint32_t*>(block.data()));
-  flag = 0;
-  {
-    const ContextScope scope(test.context);
-    test.driver.stream_wait_value32(stream.ref().native(),
-                                    reinterpret_cast<CUdeviceptr>(block.data()), 1u,
-                                    unsigned{CU_STREAM_WAIT_VALUE_GEQ});
-  }
+  HeldStream held(test, stream);
   const Bytes source = pattern(30 * kSlot, 6);
   const Allocation device = test.memory.allocate(source.size(), stream);
   std::promise<void> has_failed;
@@ -331,7 +335,7 @@ TEST_CASE(
   });
   CHECK(starting.wait_for(kHangs / 2) == std::future_status::ready);
   CHECK(failing.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
-  flag = 1;
+  held.release();
   failing.get();
   starting.get().wait();
   CHECK((test.simulator.peek(address_of(device.data()), source.size()) == source));

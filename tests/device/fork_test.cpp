@@ -149,7 +149,8 @@ TEST_CASE("a Runtime in the child of a busy process does not wait, and says why 
       const Allocation pinned = other.pinned_memory().allocate(100);
     }
   });
-  for (int round = 0; round < 50 / Thinned(5).step(); ++round) {
+  const std::size_t rounds = Thinned(5).part_of(50);
+  for (std::size_t round = 0; round < rounds; ++round) {
     CHECK(exit_code_without_waiting([&] {
             Runtime own({.driver = "sim"});
             const bool says = contains(own.driver().problem, "was forked from one that had") &&

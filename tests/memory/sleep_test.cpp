@@ -292,11 +292,12 @@ TEST_CASE("without virtual memory a pool cannot sleep, and stays awake") {
 }
 
 TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next try succeeds") {
+  const Thinned thinned(3);
   for (const DriverCall call :
        {DriverCall::ctx_synchronize, DriverCall::mem_create, DriverCall::mem_map,
         DriverCall::mem_set_access, DriverCall::memcpy_async, DriverCall::stream_synchronize}) {
     int failures = 0;
-    for (int nth = 1;; nth += Thinned(3).step()) {
+    for (int nth = 1;; nth += thinned.step()) {
       CAPTURE(kDriverCallNames[std::size_t(call)]);
       CAPTURE(nth);
       AllocatorFixture test({.device_bytes = kFilledBytes});

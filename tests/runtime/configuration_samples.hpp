@@ -45,14 +45,14 @@ inline std::string difference(const RuntimeOptions& before, const RuntimeOptions
 /// erased, ends cut off, and parts of one inserted into another. Each is passed to `take`.
 inline void for_mutations(const std::vector<std::string>& seeds,
                           const std::function<void(const std::string&)>& take) {
-  const int rounds = 20'000 / Thinned(5).step();
+  const std::size_t rounds = Thinned(5).part_of(20'000);
   constexpr std::string_view kTelling = ",=:[]>% \t\n.-+0129TeGnone";
   std::mt19937 random(20261121);
   const auto below = [&random](std::size_t limit) { return std::size_t{random()} % limit; };
   const auto byte = [&] {
     return below(4) == 0 ? static_cast<char>(below(256)) : kTelling[below(kTelling.size())];
   };
-  for (int round = 0; round < rounds; ++round) {
+  for (std::size_t round = 0; round < rounds; ++round) {
     std::string text = seeds[below(seeds.size())];
     for (std::size_t changes = below(5); changes > 0; --changes) {
       const std::size_t at = below(text.size() + 1);

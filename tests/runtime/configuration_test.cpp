@@ -299,7 +299,7 @@ TEST_CASE("everything that is wrong is said at once, and nothing is changed") {
 
 TEST_CASE("hostile text makes a message of one line and bounded length") {
   const std::string binary{'\0', '\n', '\x7f', '\xff', ',', '=', '\0', ',', '\r'};
-  const std::size_t huge_bytes = std::size_t{1} << (is_thinned() ? 16 : 20);
+  const std::size_t huge_bytes = Thinned(16).part_of(1 << 20);
   const std::string huge(huge_bytes, 'x');
   std::string many;
   for (int i = 0; i < 20000; ++i) many += "key" + std::to_string(i) + "=1,";

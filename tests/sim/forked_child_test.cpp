@@ -64,7 +64,7 @@ class BusyThread {
   std::thread thread_;
 };
 
-const int kRounds = 200 / Thinned(5).step();
+const std::size_t kRounds = Thinned(5).part_of(200);
 
 }  // namespace
 
@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(EagerFixture, "the child of a process that is busy in the driv
     OK(CU(cuMemsetD8)(memory, 1, 1 << 20));
   });
   const BusyThread looks_up([] { static_cast<void>(sim::resolve("cuMemAlloc")); });
-  for (int round = 0; round < kRounds; ++round) {
+  for (std::size_t round = 0; round < kRounds; ++round) {
     CHECK(exit_code_without_waiting([] {
             int version = 0;
             CUdeviceptr pointer = 0;
@@ -111,7 +111,7 @@ TEST_CASE("the child of a process that has not initialized the driver may use it
   });
   const BusyThread registers([] { sim::set_stand_in("fill", nullptr); });
   const BusyThread looks_up([] { static_cast<void>(sim::resolve("cuMemAlloc")); });
-  for (int round = 0; round < kRounds; ++round) {
+  for (std::size_t round = 0; round < kRounds; ++round) {
     CHECK(exit_code_without_waiting([] {
             sim::set_stand_in("fill", nullptr);
             CUcontext context = nullptr;
@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(EagerFixture, "NVML must be initialized again in a child, and 
     nvml::Memory memory{};
     static_cast<void>(CU(nvmlDeviceGetMemoryInfo)(nvml_device(0), &memory));
   });
-  for (int round = 0; round < kRounds; ++round) {
+  for (std::size_t round = 0; round < kRounds; ++round) {
     CHECK(exit_code_without_waiting([parent] {
             unsigned count = 0;
             if (CU(nvmlDeviceGetCount_v2)(&count) != nvml::kUninitialized) return false;

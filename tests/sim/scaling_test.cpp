@@ -162,7 +162,7 @@ TEST_CASE("what waits for values order late costs as much as the work behind the
   for (const char* mode : {"progress=manual", "progress=random", "progress=timed"}) {
     CAPTURE(std::string(mode));
     const std::string config = fmt::format("memory=64MiB,connections=off,{}", mode);
-    const std::size_t streams = is_thinned() ? 64 : 256;
+    const std::size_t streams = Thinned(4).part_of(256);
     const Effort few = effort_of_waits(config, streams);
     const Effort many = effort_of_waits(config, 8 * streams);
     CAPTURE(few.joins);

@@ -39,7 +39,8 @@ TEST_CASE("in a forked child acquiring fails at once, and giving back does nothi
   std::optional<EventLease> event = events.acquire();
   std::optional<StreamLease> stream = streams.acquire();
   const EventRef released = events.acquire().release();
-  for (int round = 0; round < 20 / Thinned(5).step(); ++round) {
+  const std::size_t rounds = Thinned(5).part_of(20);
+  for (std::size_t round = 0; round < rounds; ++round) {
     CHECK(exit_code_without_waiting([&] {
             bool refused = is_refused_after_fork([&] { (void)events.acquire(); });
             refused &= is_refused_after_fork([&] { (void)streams.acquire(); });

@@ -9,11 +9,7 @@ namespace berth::test {
 
 /// Whether a test can make the start of threads fail; not with a sanitizer, which has its own
 /// pthread_create.
-#if defined(BERTH_UNDER_ASAN) || defined(BERTH_UNDER_TSAN)
-inline constexpr bool kCanRefuseThreads = false;
-#else
-inline constexpr bool kCanRefuseThreads = true;
-#endif
+inline constexpr bool kCanRefuseThreads = !kIsSanitized;
 
 /// If true, the system starts no more threads.
 inline std::atomic<bool> threads_refused = false;

@@ -17,3 +17,13 @@
 #define BERTH_UNDER_TSAN 1
 #endif
 #endif
+
+namespace berth::test {
+
+#if defined(BERTH_UNDER_ASAN) || defined(BERTH_UNDER_TSAN)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+}  // namespace berth::test

@@ -10,12 +10,6 @@
 
 namespace berth::test {
 
-#if defined(BERTH_UNDER_ASAN) || defined(BERTH_UNDER_TSAN)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
-
 inline bool is_thinned() {
   return kIsSanitized && std::getenv("BERTH_TEST_LONG") == nullptr;
 }
@@ -30,7 +24,7 @@ class Thinned {
   [[nodiscard]] bool skips() { return asked_++ % one_in_ != 0; }
   /// The step of a loop that counts, and runs each number without a sanitizer.
   [[nodiscard]] int step() const { return static_cast<int>(one_in_); }
-  /// What is expected of the part, if `all` is expected of all combinations.
+  /// Of a number that all combinations have, that of the part.
   [[nodiscard]] std::size_t part_of(std::size_t all) const { return all / one_in_; }
 
  private:

@@ -36,6 +36,7 @@ struct Batching {
   [[nodiscard]] bool includes(std::size_t range_bytes) const {
     return range_bytes_min && range_bytes >= *range_bytes_min;
   }
+  [[nodiscard]] bool includes_all() const { return range_bytes_min == 0; }
 };
 constexpr Batching kNoBatching{std::nullopt};
 

@@ -72,6 +72,7 @@ void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::s
 std::size_t ScatteredDevice::entries_max(std::size_t offset, std::size_t bytes,
                                          StreamRef stream) const {
   const bool has_batches = takes_batch({}, stream);
+  if (has_batches && batching_.includes_all()) return 1;
   std::size_t single = 0;
   std::size_t batched = 0;
   ranges_.for_each_stretch(offset, bytes, [&](const std::byte*, std::size_t, std::size_t stretch) {
