@@ -26,6 +26,13 @@ bool is_device_accessible(const CopyShape& shape, StreamRef stream) {
   return shape.has_pageable() && stream.context().host_reach().has_pageable;
 }
 
+/// Whether the stream can report its progress by a word.
+bool can_write_words(StreamRef stream) {
+  DeviceContext& context = stream.context();
+  return context.driver().has(DriverCall::stream_write_value32) &&
+         context.host_reach().has_memory_operations;
+}
+
 /// Returns when the stream's pending work has completed.
 /// Errors  DriverError: the work has completed, or the device has failed.
 void complete(StreamRef stream) {
@@ -46,6 +53,7 @@ CopyDispatcher::CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& 
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
       must_pin_(options.on_staging_shortage == StagingShortage::grow),
+      uses_words_(options.gates != CopyGates::off),
       batching_{options.batched_range_bytes_min},
       staged_(registry, pinned, options),
       bounce_(registry, pinned,
@@ -154,7 +162,7 @@ Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request
   const bool is_to_device = direction == CopyDirection::to_device;
   const bool is_by_caller = is_to_device || !request.returns_transfer;
   if (is_by_caller && shape.bytes() <= kSmallBytes && !request.stream.is_per_thread_default()) {
-    if (BounceMemory::Part part = bounce_.take(shape.bytes(), request.stream)) {
+    if (BounceMemory::Part part = bounce_.take(shape.bytes(), direction, request.stream)) {
       ++copies_staged_;
       if (is_to_device) return bounce_in(part, shape, std::move(request));
       bounce_out(part, shape, request.stream);
@@ -213,7 +221,8 @@ void CopyDispatcher::bounce_out(BounceMemory::Part& part, const CopyShape& shape
                                 StreamRef stream) {
   const auto device = shape.device_end(CopyDirection::to_host);
   device->submit_read(part.data(), 0, shape.bytes(), stream);
-  complete(stream);
+  const bool is_complete = uses_words_ && can_write_words(stream) && part.completes_soon(stream);
+  if (!is_complete) complete(stream);
   shape.host_end(CopyDirection::to_host)->write(part.data(), 0, shape.bytes());
   part.reuse(stream.context().driver());
 }

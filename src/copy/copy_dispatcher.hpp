@@ -107,7 +107,8 @@ class CopyDispatcher {
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
   const std::size_t part_bytes_;
-  const bool must_pin_;  ///< if memory cannot be pinned, fail instead of copying by the driver
+  const bool must_pin_;    ///< if memory cannot be pinned, fail instead of copying by the driver
+  const bool uses_words_;  ///< CopierOptions::gates
   const Batching batching_;
   PeerLinks links_;
   StagedCopies staged_;

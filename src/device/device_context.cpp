@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_context.hpp"
 
+#include <optional>
+
 #include "base/check.hpp"
 #include "device/known_context.hpp"
 
@@ -26,18 +28,25 @@ int DeviceContext::attribute(CUdevice_attribute attribute) const {
 
 const DeviceContext::HostReach& DeviceContext::host_reach() {
   return host_reach_.get(driver_, [this] {
-    const auto has = [this](CUdevice_attribute attribute) {
+    const auto query = [this](CUdevice_attribute attribute) -> std::optional<bool> {
       int value = 0;
-      const bool is_known =
-          driver_.try_device_get_attribute(&value, attribute, native_) == CUDA_SUCCESS;
-      return is_known && value != 0;
+      if (driver_.try_device_get_attribute(&value, attribute, native_) != CUDA_SUCCESS) return {};
+      return value != 0;
+    };
+    const auto has = [&](CUdevice_attribute attribute) { return query(attribute).value_or(false); };
+    const auto denies = [&](CUdevice_attribute attribute) {
+      return !query(attribute).value_or(true);
     };
     // If the device uses page faults instead of the host's page tables, as on x86, a copy would
     // wait for each page.
     return HostReach{
         .has_pageable = has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) &&
                         has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
-        .shares_managed = has(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)};
+        .shares_managed = has(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS),
+        // No attribute reports 32-bit operations alone: a device that supports neither the newer
+        // nor the older operations has none.
+        .has_memory_operations = !denies(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) ||
+                                 !denies(CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1)};
   });
 }
 

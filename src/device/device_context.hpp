@@ -49,12 +49,16 @@ class DeviceContext {
       return retained;
     });
   }
-  /// The device's access to host memory, queried once; false if the driver does not report it.
+  /// The device's access to host memory, queried once; the defaults if the driver does not report
+  /// it.
   struct HostReach {
     /// Reads and writes pageable memory through the host's page tables, at the speed of pinned
     /// memory.
     bool has_pageable = false;
     bool shares_managed = false;  ///< the host may touch managed memory while the device works
+    /// Its streams can wait for words of pinned memory, and write them. True if the driver does not
+    /// report it, which may still reject an operation.
+    bool has_memory_operations = true;
   };
   const HostReach& host_reach();
 

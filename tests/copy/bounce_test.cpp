@@ -224,14 +224,14 @@ TEST_CASE("a stream that has the handle of one that went away is recorded like a
   const Stream stream = test.stream();
   const std::byte* block = nullptr;
   {
-    const BounceMemory::Part first = bounce->take(kPart, stream);
+    const BounceMemory::Part first = bounce->take(kPart, CopyDirection::to_device, stream);
     block = first.data();
   }
   test.context.retire_stream(stream.ref().native());
   test.run_stream(stream);  // the work of the one that went away is over
   test.log.submit(stream, "kernel");
   {
-    const BounceMemory::Part second = bounce->take(kPart, stream);
+    const BounceMemory::Part second = bounce->take(kPart, CopyDirection::to_device, stream);
     REQUIRE(second.data() == block + kPart);
   }
   bounce.reset();
@@ -249,8 +249,8 @@ TEST_CASE_FIXTURE(TappedDevice,
   const Stream stream = this->stream();
   const std::byte* data = nullptr;
   {
-    BounceMemory::Part first = bounce.take(100, stream);
-    BounceMemory::Part second = bounce.take(100, stream);
+    BounceMemory::Part first = bounce.take(100, CopyDirection::to_device, stream);
+    BounceMemory::Part second = bounce.take(100, CopyDirection::to_device, stream);
     REQUIRE(first);
     REQUIRE(second);
     CHECK((second.data() < first.data() || second.data() >= first.data() + 256_KiB));
@@ -259,8 +259,8 @@ TEST_CASE_FIXTURE(TappedDevice,
   }
   CHECK(pinned.counters().blocks_allocated.current == 2);
   std::thread([&] {
-    const BounceMemory::Part one = bounce.take(100, stream);
-    const BounceMemory::Part two = bounce.take(100, stream);
+    const BounceMemory::Part one = bounce.take(100, CopyDirection::to_device, stream);
+    const BounceMemory::Part two = bounce.take(100, CopyDirection::to_device, stream);
     CHECK((one.data() == data || two.data() == data));  // whose copy is over
   }).join();
   CHECK(pinned.counters().blocks_allocated.current == 2);
@@ -272,7 +272,7 @@ TEST_CASE_FIXTURE(TappedDevice, "a part whose copy is not over is not handed out
   const Stream stream = this->stream();
   std::vector<const std::byte*> parts;
   for (int count = 0; count < 40; ++count) {
-    const BounceMemory::Part part = bounce.take(1000, stream);
+    const BounceMemory::Part part = bounce.take(1000, CopyDirection::to_device, stream);
     for (const std::byte* other : parts)
       CHECK((part.data() + 1000 <= other || other + 1000 <= part.data()));
     parts.push_back(part.data());
@@ -285,9 +285,9 @@ TEST_CASE("copies of one stream use the same block again and again, without a wa
   BounceMemory bounce(test.registry, pinned, events_of(test.events));
   const Stream stream = test.stream();
   const auto take_half = [&] {
-    const std::byte* const first = bounce.take(kPart, stream).data();
+    const std::byte* const first = bounce.take(kPart, CopyDirection::to_device, stream).data();
     for (std::size_t part = 1; part < kPartsOfBlock / 2; ++part)
-      CHECK(bounce.take(kPart, stream).data() == first + part * kPart);
+      CHECK(bounce.take(kPart, CopyDirection::to_device, stream).data() == first + part * kPart);
     return first;
   };
   const std::byte* const first = take_half();
@@ -319,11 +319,11 @@ TEST_CASE("what several streams have used of a block is not used again by one of
   for (const bool is_first : {true, false}) {
     CAPTURE(is_first);
     const std::byte* const pending = [&] {
-      if (!is_first) static_cast<void>(bounce.take(kPart, stream));
-      return bounce.take(kPart, stuck).data();
+      if (!is_first) static_cast<void>(bounce.take(kPart, CopyDirection::to_device, stream));
+      return bounce.take(kPart, CopyDirection::to_device, stuck).data();
     }();
     for (std::size_t part = 0; part < 4 * kPartsOfBlock; ++part) {
-      BounceMemory::Part later = bounce.take(kPart, stream);
+      BounceMemory::Part later = bounce.take(kPart, CopyDirection::to_device, stream);
       CHECK(later.data() != pending);
       test.run_stream(stream);
       if (part % 2 == 0) later.reuse(stream.ref().context().driver());
@@ -337,14 +337,14 @@ TEST_CASE("a copy that the host has waited for leaves all memory of its stream's
   PinnedAllocator pinned(test.registry, {});
   BounceMemory bounce(test.registry, pinned, events_of(test.events));
   const Stream stream = test.stream();
-  const std::byte* const first = bounce.take(kPart, stream).data();
+  const std::byte* const first = bounce.take(kPart, CopyDirection::to_device, stream).data();
   for (int pair = 0; pair < 200; ++pair) {
-    static_cast<void>(bounce.take(kPart, stream));
-    BounceMemory::Part last = bounce.take(kPart, stream);
+    static_cast<void>(bounce.take(kPart, CopyDirection::to_device, stream));
+    BounceMemory::Part last = bounce.take(kPart, CopyDirection::to_device, stream);
     test.run_stream(stream);
     last.reuse(stream.ref().context().driver());
   }
-  CHECK(bounce.take(kPart, stream).data() == first);
+  CHECK(bounce.take(kPart, CopyDirection::to_device, stream).data() == first);
   CHECK(test.events.events_created() == 0);
 }
 
@@ -356,11 +356,11 @@ TEST_CASE("a half that a stream has filled is not reused for one that has its ha
   test.log.submit(stream, "kernel");
   const std::byte* block = nullptr;
   for (std::size_t part = 0; part < kPartsOfBlock / 2; ++part) {
-    const BounceMemory::Part taken = bounce.take(kPart, stream);
+    const BounceMemory::Part taken = bounce.take(kPart, CopyDirection::to_device, stream);
     if (part == 0) block = taken.data();
   }
   test.context.retire_stream(stream.ref().native());
-  const BounceMemory::Part next = bounce.take(kPart, stream);
+  const BounceMemory::Part next = bounce.take(kPart, CopyDirection::to_device, stream);
   CHECK_FALSE(overlap(next.data(), kPart, block, 256_KiB));
   test.run_stream(stream);
 }

@@ -2,13 +2,16 @@
 #include "copy/staged/bounce_memory.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "berth/event_pool.hpp"
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
+#include "copy/staged/progress_word.hpp"
 #include "device/device_context.hpp"
 #include "device/observe_devices.hpp"
 #include "stream/capture.hpp"
@@ -75,6 +78,9 @@ std::size_t first_slot() {
   return slot;
 }
 
+/// As long as the driver's own wait spins for most copies of up to kPartBytesMax on an idle stream.
+constexpr std::chrono::microseconds kWatchTime{20};
+
 /// Does not invalidate captures of other threads. False if the mark cannot be queried.
 bool has_passed(const EventLease& mark) {
   const Driver& driver = mark->context().driver();
@@ -95,8 +101,27 @@ BounceMemory::~BounceMemory() {
   for (Slot& slot : slots_) delete slot.block.load(std::memory_order_acquire);
 }
 
-std::byte* BounceMemory::Part::data() const {
+std::byte* BounceMemory::Part::begin() const {
   return block_->memory.get() + begin_;
+}
+
+std::byte* BounceMemory::Part::data() const {
+  return begin() + word_bytes_;
+}
+
+bool BounceMemory::Part::completes_soon(StreamRef stream) const noexcept {
+  BERTH_CHECK(word_bytes_ > 0);
+  const Driver& driver = stream.context().driver();
+  auto* const memory = reinterpret_cast<std::uint32_t*>(begin());
+  *memory = 0;
+  const ProgressWord word(memory);
+  if (word.try_submit(1, stream) != CUDA_SUCCESS) return false;
+  const auto deadline = std::chrono::steady_clock::now() + kWatchTime;
+  do {
+    if (word.read(driver, 0) == 1) return true;
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < deadline);
+  return false;
 }
 
 void BounceMemory::Part::reuse(const Driver& driver) noexcept {
@@ -106,9 +131,12 @@ void BounceMemory::Part::reuse(const Driver& driver) noexcept {
   driver.sim_host_recycles(block_->memory.get() + block_->used, end - block_->used);
 }
 
-BounceMemory::Part BounceMemory::take(std::size_t bytes, StreamRef stream) {
-  BERTH_CHECK(bytes > 0 && bytes <= kPartBytesMax);
+BounceMemory::Part BounceMemory::take(std::size_t data_bytes, CopyDirection direction,
+                                      StreamRef stream) {
+  BERTH_CHECK(data_bytes > 0 && data_bytes <= kPartBytesMax);
   Part part(*this, take_block());
+  part.word_bytes_ = direction == CopyDirection::to_host ? kAlignment : 0;
+  const std::size_t bytes = part.word_bytes_ + data_bytes;
   Block& block = *part.block_;
   note_retirements(block);
   if (!block.has_room(bytes) && !switch_half(block, stream) && !renew(block, stream)) return {};

@@ -20,6 +20,7 @@
 #include "berth/pinned_allocator.hpp"
 #include "berth/stream.hpp"
 
+#include "copy/operand/copy_ends.hpp"
 #include "device/stream_observers.hpp"
 #include "driver/driver.hpp"
 #include "pinned/staging_block.hpp"
@@ -50,7 +51,8 @@ class BounceMemory {
     Part(Part&& other) noexcept
         : memory_(other.memory_),
           block_(std::exchange(other.block_, nullptr)),
-          begin_(other.begin_) {}
+          begin_(other.begin_),
+          word_bytes_(other.word_bytes_) {}
     Part& operator=(Part&&) = delete;
     ~Part() {
       if (block_ != nullptr) memory_->put_back(block_);
@@ -58,6 +60,11 @@ class BounceMemory {
 
     explicit operator bool() const { return block_ != nullptr; }
     [[nodiscard]] std::byte* data() const;
+    /// Called after a copy to data() has been submitted to `stream`. Submits a write of a word of
+    /// this memory, and reads the word for up to 20 us. Returns true if the stream has completed
+    /// the copy and all earlier work; false if that is not known. Makes one driver call, and holds
+    /// no lock of the driver while it waits. Within a ContextScope.
+    [[nodiscard]] bool completes_soon(StreamRef stream) const noexcept;
     /// The calling thread has observed that the stream has completed the copy and all earlier work.
     /// The next copy may use their memory, on any thread.
     void reuse(const Driver& driver) noexcept;
@@ -65,17 +72,19 @@ class BounceMemory {
    private:
     friend class BounceMemory;
     Part(BounceMemory& memory, Block* block) : memory_(&memory), block_(block) {}
+    [[nodiscard]] std::byte* begin() const;
 
     BounceMemory* memory_ = nullptr;
     Block* block_ = nullptr;
     std::size_t begin_ = 0;
+    std::size_t word_bytes_ = 0;  ///< in front of the data; 0 for a copy to a device
   };
 
   /// Returns memory for a copy of up to kPartBytesMax that is about to be submitted to `stream`,
   /// which is neither captured nor the per-thread default stream. Empty if no pinned memory can be
   /// allocated without waiting for streams.
   /// Errors  As PinnedAllocator::record_stream(). DriverError.
-  [[nodiscard]] Part take(std::size_t bytes, StreamRef stream);
+  [[nodiscard]] Part take(std::size_t bytes, CopyDirection direction, StreamRef stream);
 
  private:
   static constexpr std::size_t kHalfBytes = 2 * kPartBytesMax;

@@ -32,7 +32,12 @@ class ProgressWord {
   /// Within a ContextScope.
   /// Errors  DriverError.
   void submit(std::size_t steps, StreamRef stream) const {
-    stream.context().driver().stream_write_value32(
+    const CUresult result = try_submit(steps, stream);
+    if (result != CUDA_SUCCESS)
+      stream.context().driver().raise(DriverCall::stream_write_value32, result);
+  }
+  [[nodiscard]] CUresult try_submit(std::size_t steps, StreamRef stream) const noexcept {
+    return stream.context().driver().try_stream_write_value32(
         stream.native(), reinterpret_cast<CUdeviceptr>(word_), static_cast<cuuint32_t>(steps),
         unsigned{CU_STREAM_WRITE_VALUE_DEFAULT});
   }
