@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "driver/newer_declarations.hpp"
 #include "driver/sim_kernel_abi.hpp"
 
 // X(symbol, since)
@@ -131,6 +132,9 @@
   X(cuMemcpy2DUnaligned,           3020) \
   X(cuMemcpy2DAsync,               3020) \
   X(cuMemcpyBatchAsync,            13000) \
+  X(cuMemcpy3DBatchAsync,          13000) \
+  X(cuMemcpyWithAttributesAsync,   13020) \
+  X(cuMemcpy3DWithAttributesAsync, 13020) \
   X(cuMemsetD8,                    3020) \
   X(cuMemsetD8Async,               3020) \
   X(cuMemsetD2D8,                  3020) \

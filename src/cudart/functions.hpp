@@ -4,7 +4,8 @@
 // tests are made from them.
 //
 // BERTH_CUDART_FUNCTIONS     X(symbol, in12, null_stream): implemented as cuda_runtime_api.h of
-//                            CUDA 13 declares it, in berth_cudart_<symbol>.
+//                            CUDA 13, or newer_declarations.hpp, declares it, in
+//                            berth_cudart_<symbol>.
 //   in12          what libcudart.so.12 calls it. same: the same. v2, v3: with that suffix, because
 //                 the name without is an older ABI. none: it lacks it
 //   null_stream   plain: one form. ptsz, ptds: a second form with that suffix, for programs
@@ -22,6 +23,7 @@
 
 #include "cudart/compiler_abi.hpp"
 #include "cudart/missing_functions.hpp"
+#include "cudart/newer_declarations.hpp"
 #include "cudart/older_abi.hpp"
 
 // clang-format off
@@ -150,6 +152,9 @@
   X(cudaMemcpy3DPeer,              same, ptds) \
   X(cudaMemcpy3DPeerAsync,         same, ptsz) \
   X(cudaMemcpyBatchAsync,          none, ptsz) \
+  X(cudaMemcpy3DBatchAsync,        none, ptsz) \
+  X(cudaMemcpyWithAttributesAsync, none, ptsz) \
+  X(cudaMemcpy3DWithAttributesAsync, none, ptsz) \
   X(cudaMemcpyToSymbol,            same, ptds) \
   X(cudaMemcpyFromSymbol,          same, ptds) \
   X(cudaMemcpyToSymbolAsync,       same, ptsz) \
@@ -266,6 +271,7 @@
   X(cudaMemPrefetchAsync,          MemPrefetchAsync12, ptsz) \
   X(cudaMemAdvise,                 MemAdvise12, plain) \
   X(cudaMemcpyBatchAsync,          MemcpyBatchAsync12, ptsz) \
+  X(cudaMemcpy3DBatchAsync,        Memcpy3DBatchAsync12, ptsz) \
   X(cudaStreamGetCaptureInfo,      StreamGetCaptureInfo10, ptsz) \
   X(cudaStreamGetCaptureInfo_v2,   StreamGetCaptureInfo12, ptsz) \
   X(cudaStreamUpdateCaptureDependencies, StreamUpdateCaptureDependencies12, ptsz) \

@@ -145,10 +145,6 @@
   X(cudaMemcpy2DToArrayAsync, both) \
   X(cudaMemcpy2DToArrayAsync_ptsz, both) \
   X(cudaMemcpy2DToArray_ptds, both) \
-  X(cudaMemcpy3DBatchAsync, both) \
-  X(cudaMemcpy3DBatchAsync_ptsz, both) \
-  X(cudaMemcpy3DWithAttributesAsync, only13) \
-  X(cudaMemcpy3DWithAttributesAsync_ptsz, only13) \
   X(cudaMemcpyArrayToArray, both) \
   X(cudaMemcpyArrayToArray_ptds, both) \
   X(cudaMemcpyFromArray, both) \
@@ -159,8 +155,6 @@
   X(cudaMemcpyToArrayAsync, both) \
   X(cudaMemcpyToArrayAsync_ptsz, both) \
   X(cudaMemcpyToArray_ptds, both) \
-  X(cudaMemcpyWithAttributesAsync, only13) \
-  X(cudaMemcpyWithAttributesAsync_ptsz, only13) \
   X(cudaMipmappedArrayGetMemoryRequirements, both) \
   X(cudaMipmappedArrayGetSparseProperties, both) \
   X(cudaOccupancyAvailableDynamicSMemPerBlock, both) \

@@ -127,6 +127,9 @@ using MemcpyBatchAsync12 = cudaError_t(void** destinations, void** sources, std:
                                        std::size_t count, cudaMemcpyAttributes* attributes,
                                        std::size_t* firsts, std::size_t attribute_count,
                                        std::size_t* failed, cudaStream_t stream);
+using Memcpy3DBatchAsync12 = cudaError_t(std::size_t count, cudaMemcpy3DBatchOp* copies,
+                                         std::size_t* failed, unsigned long long flags,
+                                         cudaStream_t stream);
 using StreamGetCaptureInfo10 = cudaError_t(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                            unsigned long long* id);
 using StreamGetCaptureInfo12 = cudaError_t(cudaStream_t stream, cudaStreamCaptureStatus* status,

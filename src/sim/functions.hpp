@@ -22,6 +22,7 @@
 
 #include "berth/export.h"
 
+#include "driver/newer_declarations.hpp"
 #include "driver/sim_abi.hpp"
 #include "driver/sim_kernel_abi.hpp"
 #include "sim/nvml/functions.hpp"
@@ -187,6 +188,9 @@
   X(cuMemcpy3D,                    v2,    3020) \
   X(cuMemcpy3DAsync,               v2,    3020) \
   X(cuMemcpyBatchAsync,            v2,    13000) \
+  X(cuMemcpy3DBatchAsync,          v2,    13000) \
+  X(cuMemcpyWithAttributesAsync,   plain, 13020) \
+  X(cuMemcpy3DWithAttributesAsync, plain, 13020) \
   X(cuMemAllocPitch,               v2,    3020) \
   X(cuIpcGetMemHandle,             plain, 4010) \
   X(cuIpcOpenMemHandle,            v2,    11000) \

@@ -48,6 +48,9 @@
   X(cuMemcpy3D,              cuMemcpy3D_v2_ptds) \
   X(cuMemcpy3DAsync,         cuMemcpy3DAsync_v2_ptsz) \
   X(cuMemcpyBatchAsync,      cuMemcpyBatchAsync_v2_ptsz) \
+  X(cuMemcpy3DBatchAsync,    cuMemcpy3DBatchAsync_v2_ptsz) \
+  X(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz) \
+  X(cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync_ptsz) \
   X(cuMemsetD8,              cuMemsetD8_v2_ptds) \
   X(cuMemsetD16,             cuMemsetD16_v2_ptds) \
   X(cuMemsetD32,             cuMemsetD32_v2_ptds) \

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "contract/contract_driver.hpp"
+#include "driver/newer_declarations.hpp"
 
 namespace batch_copy_contract_test {
 
@@ -103,6 +104,54 @@ TEST_CASE_FIXTURE(BatchCopyFixture, "the legacy stream takes no batch") {
   CHECK(copy({attributes()}, {0}, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(copy({attributes()}, {0}, CU_STREAM_LEGACY) == CUDA_ERROR_INVALID_VALUE);
   CHECK(copy({attributes()}, {0}, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
+}
+
+// cuMemcpyWithAttributesAsync: as a batch of one copy.
+TEST_CASE_FIXTURE(BatchCopyFixture, "a single copy takes attributes as a batch does") {
+  const auto copy_one = CONTRACT_FUNCTION(cuMemcpyWithAttributesAsync, 13020);
+  if (copy_one == nullptr) {
+    MESSAGE("skipped: needs the single copies of CUDA 13.2");
+    return;
+  }
+  for (const auto order : {CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, CU_MEMCPY_SRC_ACCESS_ORDER_ANY,
+                           CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL}) {
+    CUmemcpyAttributes with = attributes(order);
+    fill(target, 0, kBytes, stream);
+    driver.stream_synchronize(stream);
+    CHECK(copy_one(target, source, kBytes, &with, stream) == CUDA_SUCCESS);
+    CHECK(read(target, kBytes, stream) == bytes_of(kBytes, 4));
+  }
+  CUmemcpyAttributes good = attributes();
+  CUmemcpyAttributes none = attributes(CU_MEMCPY_SRC_ACCESS_ORDER_INVALID);
+  CHECK(copy_one(target, source, kBytes, &none, stream) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(copy_one(target, source, kBytes, &good, CU_STREAM_LEGACY) != CUDA_SUCCESS);
+  CHECK(copy_one(target, source, kBytes, &good, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
+}
+
+// cuMemcpy3DBatchAsync: "When either of these values is zero, that aspect of the operand is
+// considered to be tightly packed according to the copy extent."
+TEST_CASE_FIXTURE(BatchCopyFixture, "a batch of volumes copies rows and layers") {
+  const auto copy_volumes = CONTRACT_FUNCTION(cuMemcpy3DBatchAsync, 13000);
+  if (copy_volumes == nullptr) return;
+  constexpr std::size_t kWidth = 64;
+  CUDA_MEMCPY3D_BATCH_OP volume{};
+  volume.src.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  volume.src.op.ptr.ptr = source;
+  volume.src.op.ptr.rowLength = 2 * kWidth;
+  volume.src.op.ptr.layerHeight = 5;
+  volume.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  volume.dst.op.ptr.ptr = target;
+  volume.extent = {kWidth, 3, 2};
+  volume.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  // The first layer of the source begins with 5, the second with 6.
+  fill(source, 5, 2 * kWidth * 5, stream);
+  fill(source + 2 * kWidth * 5, 6, 2 * kWidth * 5, stream);
+  CHECK(copy_volumes(1, &volume, 0, stream) == CUDA_SUCCESS);
+  CHECK(read(target, kWidth * 3, stream) == bytes_of(kWidth * 3, 5));
+  CHECK(read(target + kWidth * 3, kWidth * 3, stream) == bytes_of(kWidth * 3, 6));
+  CHECK(read(target + kWidth * 6, kWidth, stream) == bytes_of(kWidth, 0));
+  volume.extent.height = 0;
+  CHECK(copy_volumes(1, &volume, 0, stream) == CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace batch_copy_contract_test

@@ -12,6 +12,7 @@
 
 #include "berth/sim.hpp"
 
+#include "cudart/newer_declarations.hpp"
 #include "cudart/older_abi.hpp"
 #include "sim/functions.hpp"
 
@@ -25,6 +26,7 @@ extern "C" {
 cudart::older_abi::GetDeviceProperties12 get_properties __asm__("cudaGetDeviceProperties_v2");
 cudart::older_abi::GetDeviceProperties11 get_properties_11 __asm__("cudaGetDeviceProperties");
 cudart::older_abi::PointerGetAttributes12 get_attributes __asm__("cudaPointerGetAttributes");
+cudart::older_abi::Memcpy3DBatchAsync12 copy_volumes __asm__("cudaMemcpy3DBatchAsync");
 }
 using DeviceProperties = cudart::older_abi::DeviceProperties;
 using PointerAttributes = cudart::older_abi::PointerAttributes;

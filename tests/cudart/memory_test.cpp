@@ -76,6 +76,41 @@ TEST_CASE_FIXTURE(EagerRuntime, "a volume is copied slice by slice where slices 
   CHECK(cudaMemcpy3D(&copy) == cudaErrorInvalidValue);
 }
 
+TEST_CASE("copies with attributes are those of the driver") {
+  const RuntimeFixture fixture("memory=1GiB,driver_version=13020");
+  Bytes source = counted(64);
+  unsigned char* const target = make_memory(64);
+  cudaMemcpy3DBatchOp volume{};
+  volume.src.type = cudaMemcpyOperandTypePointer;
+  volume.src.op.ptr.ptr = source.data();
+  volume.dst.type = cudaMemcpyOperandTypePointer;
+  volume.dst.op.ptr.ptr = target;
+  volume.extent = {16, 2, 2};
+  volume.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  const cudaStream_t stream = make_stream();
+#if BERTH_CUDART_MAJOR == 12
+  std::size_t failed = 0;
+  OK(copy_volumes(1, &volume, &failed, 0, stream));
+  CHECK(failed == SIZE_MAX);
+#else
+  OK(cudaMemcpy3DBatchAsync(1, &volume, 0, stream));
+#endif
+  OK(cudaStreamSynchronize(stream));
+  CHECK(read_back(target, 64) == source);
+#if BERTH_CUDART_MAJOR == 13
+  cudaMemcpyAttributes attributes{};
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall;
+  OK(cudaMemcpyWithAttributesAsync(target, source.data() + 32, 32, &attributes, stream));
+  volume.extent = {16, 1, 1};
+  OK(cudaMemcpy3DWithAttributesAsync(&volume, 0, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(read_back(target, 16) == Bytes(source.begin(), source.begin() + 16));
+  CHECK(read_back(target + 16, 16) == Bytes(source.begin() + 48, source.end()));
+  CHECK(cudaMemcpyWithAttributesAsync(target, source.data(), 32, nullptr, stream) ==
+        cudaErrorInvalidValue);
+#endif
+}
+
 TEST_CASE_FIXTURE(EagerRuntime, "fills repeat the low byte of their value") {
   unsigned char* const memory = make_memory(1000);
   OK(cudaMemset(memory, 0x1234, 1000));

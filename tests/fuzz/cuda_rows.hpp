@@ -248,6 +248,10 @@ BERTH_FUZZ(cuMemcpy3D, volume)
 BERTH_FUZZ(cuMemcpy3DAsync, volume, handle(Kind::stream))
 BERTH_FUZZ(cuMemcpyBatchAsync, destinations, sources, sizes, copy_count, copy_attributes, firsts,
            copy_count, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpyWithAttributesAsync, copy_address, copy_address, size, copy_attributes,
+           handle(Kind::stream))
+BERTH_FUZZ(cuMemcpy3DWithAttributesAsync, attributed_volume, zero_flags, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpy3DBatchAsync, below(2), attributed_volume, zero_flags, handle(Kind::stream))
 
 // Work: fills.
 BERTH_FUZZ(cuMemsetD8, address(Kind::memory), number(7), fill_count)

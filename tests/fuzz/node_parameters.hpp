@@ -38,6 +38,35 @@ struct Volume {
 };
 inline constexpr Volume volume{};
 
+/// The same, with attributes.
+struct AttributedVolume {
+  [[nodiscard]] Read<CUDA_MEMCPY3D_BATCH_OP> draw(Turn& turn) const {
+    const Read<CUDA_MEMCPY3D> plain = volume.draw(turn);
+    const CUDA_MEMCPY3D& from = plain.content;
+    CUDA_MEMCPY3D_BATCH_OP copy{};
+    copy.src = operand_of(from.srcMemoryType, from.srcDevice, from.srcPitch, from.srcHeight);
+    copy.dst = operand_of(from.dstMemoryType, from.dstDevice, from.dstPitch, from.dstHeight);
+    copy.extent = {from.WidthInBytes, from.Height, from.Depth};
+    const CUmemcpyAttributes attributes = copy_attributes.draw(turn).elements[0];
+    copy.srcAccessOrder = attributes.srcAccessOrder;
+    copy.flags = attributes.flags;
+    return {copy, plain.is_null};
+  }
+
+ private:
+  static CUmemcpy3DOperand operand_of(CUmemorytype type, CUdeviceptr address, std::size_t pitch,
+                                      std::size_t height) {
+    CUmemcpy3DOperand operand{};
+    operand.type =
+        type == CU_MEMORYTYPE_ARRAY ? CU_MEMCPY_OPERAND_TYPE_ARRAY : CU_MEMCPY_OPERAND_TYPE_POINTER;
+    operand.op.ptr.ptr = address;
+    operand.op.ptr.rowLength = pitch;
+    operand.op.ptr.layerHeight = height;
+    return operand;
+  }
+};
+inline constexpr AttributedVolume attributed_volume{};
+
 struct FillNode {
   [[nodiscard]] Read<CUDA_MEMSET_NODE_PARAMS> draw(Turn& turn) const {
     const std::uint8_t choice = turn.bytes.byte();

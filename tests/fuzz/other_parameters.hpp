@@ -136,7 +136,7 @@ struct Read {
   T content;
   bool is_null;
 
-  [[nodiscard]] const T* value() const { return is_null ? nullptr : &content; }
+  [[nodiscard]] T* value() { return is_null ? nullptr : &content; }
   static void after(Turn&, bool) {}
 };
 

@@ -27,9 +27,10 @@ void* find(const char* symbol, int version, cuuint64_t flags,
 }  // namespace
 
 TEST_CASE("cuGetProcAddress returns the per-thread form of every function that has one") {
+  const sim::Simulator newest("driver_version=13020");
 #define BERTH_CHECK_FORM(symbol, name)                                             \
-  CHECK_MESSAGE(find(#symbol, 13000, kPerThread) == sim::resolve(#name), #symbol); \
-  CHECK_MESSAGE(find(#symbol, 13000, 0) == sim::resolve(#symbol), #symbol);        \
+  CHECK_MESSAGE(find(#symbol, 13020, kPerThread) == sim::resolve(#name), #symbol); \
+  CHECK_MESSAGE(find(#symbol, 13020, 0) == sim::resolve(#symbol), #symbol);        \
   CHECK_MESSAGE(sim::resolve(#name) != sim::resolve(#symbol), #symbol);
   BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_CHECK_FORM)
 #undef BERTH_CHECK_FORM

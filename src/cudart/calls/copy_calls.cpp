@@ -108,4 +108,33 @@ cudaError_t berth_cudart_12_cudaMemcpyBatchAsync(void** destinations, void** sou
                                            attribute_count, stream);
 }
 
+cudaError_t berth_cudart_cudaMemcpy3DBatchAsync(std::size_t count, cudaMemcpy3DBatchOp* copies,
+                                                unsigned long long flags, cudaStream_t stream) {
+  static_assert(sizeof(cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP));
+  return forward(Needs::context, &Driver::cuMemcpy3DBatchAsync, count,
+                 same<CUDA_MEMCPY3D_BATCH_OP*>(copies), flags, stream);
+}
+
+cudaError_t berth_cudart_12_cudaMemcpy3DBatchAsync(std::size_t count, cudaMemcpy3DBatchOp* copies,
+                                                   std::size_t* failed, unsigned long long flags,
+                                                   cudaStream_t stream) {
+  if (failed != nullptr) *failed = SIZE_MAX;
+  return berth_cudart_cudaMemcpy3DBatchAsync(count, copies, flags, stream);
+}
+
+cudaError_t berth_cudart_cudaMemcpyWithAttributesAsync(void* destination, const void* source,
+                                                       std::size_t bytes,
+                                                       cudaMemcpyAttributes* attributes,
+                                                       cudaStream_t stream) {
+  return forward(Needs::context, &Driver::cuMemcpyWithAttributesAsync, address(destination),
+                 address(source), bytes, same<CUmemcpyAttributes*>(attributes), stream);
+}
+
+cudaError_t berth_cudart_cudaMemcpy3DWithAttributesAsync(cudaMemcpy3DBatchOp* copy,
+                                                         unsigned long long flags,
+                                                         cudaStream_t stream) {
+  return forward(Needs::context, &Driver::cuMemcpy3DWithAttributesAsync,
+                 same<CUDA_MEMCPY3D_BATCH_OP*>(copy), flags, stream);
+}
+
 }  // namespace berth::cudart

@@ -28,7 +28,7 @@ struct Describe {
     return format_text("copy of {} B", copy.total());
   }
   std::string operator()(const FetchWork& fetch) const {
-    return format_text("read of {} B", fetch.bytes);
+    return format_text("read of {} B", fetch.total());
   }
   std::string operator()(const MemsetWork& memset) const {
     return format_text("fill of {} B", memset.total());

@@ -38,8 +38,8 @@ std::vector<Will> uses_of(const CopyWork& copy) {
 }
 
 std::vector<Will> uses_of(const FetchWork& fetch) {
-  if (fetch.pageable) return {};
-  return {{UseKind::reads, fetch.source, fetch.bytes}};
+  if (fetch.source_pageable) return {};
+  return {{UseKind::reads, fetch.source, fetch.width, fetch.rows, fetch.source_pitch}};
 }
 
 std::vector<Will> uses_of(const MemsetWork& memset) {

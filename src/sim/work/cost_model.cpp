@@ -48,6 +48,8 @@ constexpr CallCost kCallCosts[] = {
     {Function::k_cuMemcpy2D, 2'300},
     {Function::k_cuMemcpy2DUnaligned, 2'300},
     {Function::k_cuMemcpy2DAsync, 2'300},
+    {Function::k_cuMemcpyWithAttributesAsync, 2'300},
+    {Function::k_cuMemcpy3DWithAttributesAsync, 2'300},
     {Function::k_cuMemsetD8, 2'300},
     {Function::k_cuMemsetD16, 2'300},
     {Function::k_cuMemsetD32, 2'300},
@@ -66,6 +68,7 @@ constexpr CallCost kCallCosts[] = {
     {Function::k_cuStreamAddCallback, 2'300},
     // meta-pytorch/torchcomms, pull request 2195: H100, 16 copies.
     {Function::k_cuMemcpyBatchAsync, 2'300},
+    {Function::k_cuMemcpy3DBatchAsync, 2'300},
     // Creation and destruction in the order of microseconds; no published figure.
     {Function::k_cuStreamCreate, 5'000},
     {Function::k_cuStreamCreateWithPriority, 5'000},

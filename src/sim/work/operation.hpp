@@ -61,10 +61,15 @@ struct CopyWork {
 
 /// Reads the source of the next copy on the same stream, and takes the time of both.
 struct FetchWork {
+  [[nodiscard]] std::size_t total() const { return width * rows; }
+  [[nodiscard]] std::size_t source_extent() const { return extent(width, rows, source_pitch); }
+
   std::uint64_t source;
-  std::size_t bytes;
-  bool pageable;
-  std::shared_ptr<std::byte[]> into;
+  std::size_t width;  ///< bytes of each row
+  std::size_t rows;
+  std::size_t source_pitch;
+  bool source_pageable;
+  std::shared_ptr<std::byte[]> into;  ///< gets packed rows
 };
 
 /// Repeats a value of 1, 2 or 4 bytes. Addresses and pitch are aligned to it.

@@ -66,9 +66,12 @@ class Performance {
     state_.races.use(state_, stretch_use, before_, stretch, arrival_ ? &*arrival_ : nullptr);
   }
   [[nodiscard]] Arrival current_arrival() const { return {before_, operation_.stamp}; }
-  /// Whether the memory of a copy exists and is accessible.
+  /// Whether one side of a copy exists and is accessible.
+  [[nodiscard]] bool reaches_side(std::uint64_t address, std::size_t bytes, bool pageable,
+                                  Access access) const;
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
   void copy_row(const CopyWork& copy, std::size_t row);
+  void fetch_row(const FetchWork& fetch, std::size_t row);
   void fill_row(const MemsetWork& memset, std::size_t row);
   /// Perform ArriveWork and DepartWork on pool memory.
   void use_whole(UseKind kind, const Range& range);
@@ -99,16 +102,17 @@ CUresult Performance::operator()(const KernelWork& kernel) {
   return CUDA_SUCCESS;
 }
 
+bool Performance::reaches_side(std::uint64_t address, std::size_t bytes, bool pageable,
+                               Access access) const {
+  return pageable ? is_host_memory_mapped(state_, address, bytes, access)
+                  : reaches(address, bytes, access);
+}
+
 bool Performance::reaches_all(const CopyWork& copy) const {
-  const auto is_there = [&](std::uint64_t address, std::size_t bytes, bool pageable,
-                            Access access) {
-    return pageable ? is_host_memory_mapped(state_, address, bytes, access)
-                    : reaches(address, bytes, access);
-  };
-  return is_there(copy.destination, copy.destination_extent(), copy.destination_pageable,
-                  Access::copy_to) &&
+  return reaches_side(copy.destination, copy.destination_extent(), copy.destination_pageable,
+                      Access::copy_to) &&
          (copy.staged != nullptr ||
-          is_there(copy.source, copy.source_extent(), copy.source_pageable, Access::copy_from));
+          reaches_side(copy.source, copy.source_extent(), copy.source_pageable, Access::copy_from));
 }
 
 void Performance::copy_row(const CopyWork& copy, std::size_t row) {
@@ -138,18 +142,23 @@ CUresult Performance::operator()(const CopyWork& copy) {
   return CUDA_SUCCESS;
 }
 
-CUresult Performance::operator()(const FetchWork& fetch) {
-  const bool is_there =
-      fetch.pageable ? is_host_memory_mapped(state_, fetch.source, fetch.bytes, Access::copy_from)
-                     : reaches(fetch.source, fetch.bytes, Access::copy_from);
-  if (!is_there) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  MemoryWalk from(state_, MemoryWalk::Use::read, fetch.source, fetch.pageable);
-  for (std::size_t done = 0; done != fetch.bytes;) {
-    const std::span<std::byte> origin = from.next(fetch.bytes - done);
-    std::memcpy(fetch.into.get() + done, origin.data(), origin.size());
-    if (!fetch.pageable) use(UseKind::reads, fetch.source, fetch.bytes, origin, from.mapping());
+void Performance::fetch_row(const FetchWork& fetch, std::size_t row) {
+  MemoryWalk from(state_, MemoryWalk::Use::read, fetch.source + row * fetch.source_pitch,
+                  fetch.source_pageable);
+  std::byte* const into = fetch.into.get() + row * fetch.width;
+  for (std::size_t done = 0; done != fetch.width;) {
+    const std::span<std::byte> origin = from.next(fetch.width - done);
+    std::memcpy(into + done, origin.data(), origin.size());
+    if (!fetch.source_pageable)
+      use(UseKind::reads, fetch.source, fetch.total(), origin, from.mapping());
     done += origin.size();
   }
+}
+
+CUresult Performance::operator()(const FetchWork& fetch) {
+  if (!reaches_side(fetch.source, fetch.source_extent(), fetch.source_pageable, Access::copy_from))
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (std::size_t row = 0; row < fetch.rows; ++row) fetch_row(fetch, row);
   return CUDA_SUCCESS;
 }
 

@@ -106,6 +106,22 @@ bool enter_slice(End& end, std::size_t slice) {
   return true;
 }
 
+/// Copies `operand` of a copy of `extent` to a side of `copy`, whose lengths 0 mean packed.
+CUresult read_operand(const CUmemcpy3DOperand& operand, const CUextent3D& extent,
+                      CUdeviceptr& address, std::size_t& pitch, std::size_t& height) {
+  if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+  if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return CUDA_ERROR_INVALID_VALUE;
+  const auto& pointer = operand.op.ptr;
+  if (pointer.rowLength != 0 && pointer.rowLength < extent.width) return CUDA_ERROR_INVALID_VALUE;
+  if (pointer.layerHeight != 0 && pointer.layerHeight < extent.height)
+    return CUDA_ERROR_INVALID_VALUE;
+  address = pointer.ptr;
+  const bool is_one_row = extent.height == 1 && extent.depth == 1;  // which may be of any length
+  if (!is_one_row) pitch = pointer.rowLength == 0 ? extent.width : pointer.rowLength;
+  if (extent.depth != 1) height = pointer.layerHeight == 0 ? extent.height : pointer.layerHeight;
+  return CUDA_SUCCESS;
+}
+
 /// Whether slices of `height` rows fit into those of the volume.
 bool holds_slices(const End& end, std::size_t height, std::size_t depth) {
   const bool is_flat = depth == 1 && end.z == 0 && end.height == 0;
@@ -151,6 +167,21 @@ CUresult read_copy(const CUDA_MEMCPY3D* copy, Stretches& read) {
       return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
+}
+
+CUresult read_copy(const CUDA_MEMCPY3D_BATCH_OP& copy, Stretches& read) {
+  const CUextent3D& extent = copy.extent;
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return CUDA_ERROR_INVALID_VALUE;
+  CUDA_MEMCPY3D plain{};
+  plain.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+  plain.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  plain.WidthInBytes = extent.width;
+  plain.Height = extent.height;
+  plain.Depth = extent.depth;
+  CUresult known = read_operand(copy.src, extent, plain.srcDevice, plain.srcPitch, plain.srcHeight);
+  if (known == CUDA_SUCCESS)
+    known = read_operand(copy.dst, extent, plain.dstDevice, plain.dstPitch, plain.dstHeight);
+  return known == CUDA_SUCCESS ? read_copy(&plain, read) : known;
 }
 
 }  // namespace berth::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pitched copies between linear memory, from the structures of callers; arrays are not simulated.
-// Source: CUDA Driver API, cuMemcpy2D, cuMemcpy3D.
+// Source: CUDA Driver API, cuMemcpy2D, cuMemcpy3D, cuMemcpy3DBatchAsync.
 #pragma once
 
 #include <cuda.h>
@@ -23,5 +23,8 @@ CUresult read_copy(const CUDA_MEMCPY2D* copy, Stretches& read);
 /// The same for a volume: one stretch if its slices follow one another as rows do on both sides,
 /// otherwise one for each slice. CUDA_ERROR_NOT_SUPPORTED if those are more than 65,536.
 CUresult read_copy(const CUDA_MEMCPY3D* copy, Stretches& read);
+/// The same, but CUDA_ERROR_INVALID_VALUE if a dimension is empty. Ignores the access order, the
+/// flags and the location hints.
+CUresult read_copy(const CUDA_MEMCPY3D_BATCH_OP& copy, Stretches& read);
 
 }  // namespace berth::sim
