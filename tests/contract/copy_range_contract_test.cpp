@@ -115,7 +115,7 @@ TEST_CASE_FIXTURE(RangeFixture, "a copy between pinned memories follows the work
 
 // "Unified Addressing": the device of a pointer follows from its value, so that memory of two
 // devices is copied without naming them.
-TEST_CASE_FIXTURE(RangeFixture, "a plain copy can copy between devices") {
+TEST_CASE_FIXTURE(RangeFixture, "cuMemcpyAsync copies between devices") {
   if (!has_two_devices()) return;
   fill(device, 7, kBytes, stream);
   driver.stream_synchronize(stream);
