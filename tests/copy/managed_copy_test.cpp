@@ -43,7 +43,7 @@ TEST_CASE("managed memory is copied on a stream of any device, but for another d
                  "cuda:1"));
 }
 
-TEST_CASE("without a stream the host copies managed memory as its own") {
+TEST_CASE("without a stream the host copies managed memory as host memory") {
   CopyTest test(two_devices());
   Buffer managed(test, Kind::managed, 1000);
   Buffer pageable(test, Kind::pageable, 1000);
