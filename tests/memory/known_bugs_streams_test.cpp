@@ -61,10 +61,10 @@ TEST_CASE_FIXTURE(AllocatorFixture,
       CHECK(allocator->allocate(8_MiB, stream) != data);
     asked = true;
   };
-  SUBCASE("while it is not recorded yet") {
+  SUBCASE("before the event is recorded") {
     tap.before(DriverCall::event_record, others_ask);
   }
-  SUBCASE("while the driver has recorded it, and the allocator does not know yet") {
+  SUBCASE("after the driver recorded the event, before the allocator stores it") {
     tap.after(DriverCall::event_record, others_ask);
   }
   free_used_by(data, user, "use");

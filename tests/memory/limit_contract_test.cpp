@@ -89,7 +89,7 @@ TEST_CASE("a limit lowered below what is reserved stays until trimmed, and holds
   });
 }
 
-TEST_CASE("a limit of 0 refuses everything but nothing") {
+TEST_CASE("a limit of 0 refuses all requests except those of 0 bytes") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.limits.bytes_reserved_max = 0;
     MemoryTest test({}, options);

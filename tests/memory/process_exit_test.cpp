@@ -150,7 +150,7 @@ class BusyThread {
 
 }  // namespace
 
-TEST_CASE("a process may end with blocks live, cached and awaited, and with work pending") {
+TEST_CASE("a process may exit with live, cached and deferred blocks and with pending work") {
   for (const bool virtual_memory : {true, false}) {
     for (const DriverEnd driver_end : {DriverEnd::never, DriverEnd::before_runtime}) {
       for (const Exit exit : {Exit::returns_from_main, Exit::another_thread_exits}) {
@@ -180,8 +180,7 @@ TEST_CASE("a process may end with blocks live, cached and awaited, and with work
   }
 }
 
-TEST_CASE(
-    "static owners may free after their thread's cache is gone, as long as the Runtime is there") {
+TEST_CASE("static owners may free after their thread's cache was destroyed") {
   for (const Exit exit : {Exit::returns_from_main, Exit::another_thread_exits}) {
     CAPTURE(int(exit));
     const auto code = exit_code_of([&] {
@@ -204,7 +203,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a thread may be in the middle of allocating while the process's static objects go") {
+TEST_CASE("a thread may allocate while the process's static objects are destroyed") {
   const auto code = exit_code_of([] {
     alarm(kHangSeconds);
     struct Last {
