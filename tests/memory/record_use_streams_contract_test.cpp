@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a use of a pointer that is no live block, or by an invalid stream, is refused") {
+TEST_CASE("a use of a pointer that is no live block, or by an unsuitable stream, is refused") {
   sim::Config config = manual_progress();
   config.devices = 2;
   UseTest test({}, config);

@@ -248,7 +248,8 @@ TEST_CASE("before_growth: a block with two uses is not reused behind the first")
   CHECK((again.data() != data || test.log.is_done("slow use")));
 }
 
-TEST_CASE("before_growth: memory used on a foreign stream and not marked since is not reused") {
+TEST_CASE(
+    "before_growth: a used block freed on a foreign stream and not marked since is not reused") {
   WaitsTest test;
   const StreamRef silent = disown(test.stream());
   const Stream user = test.stream();
