@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libberth_torch.so offers to the allocator that is compiled for an installed PyTorch.
+// The functions of libberth_torch.so for the allocator that is compiled for an installed PyTorch.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that begin on a host that is short of memory.
+// Threads that start while the host is short of memory.
 #include <cstddef>
 #include <thread>
 

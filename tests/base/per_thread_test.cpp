@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose part is whose, and what becomes of it when threads and owners begin and end in any order.
+// Which thread has which part, and what happens to parts when threads and owners end in any order.
 #include "base/per_thread.hpp"
 
 #include <atomic>

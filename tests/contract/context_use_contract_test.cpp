@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads and their contexts, and what is left when a context goes.
+// Contexts of threads, and the effects of destroying a context.
 // Source: CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory
 // Access".
 #include "contract/contract_driver.hpp"

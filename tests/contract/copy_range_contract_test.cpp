@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes copies and fills touch, on which devices, and after what.
+// Which bytes copies and fills access, on which devices, and in which order.
 // Source: CUDA Driver API, "Memory Management", "Unified Addressing", "API synchronization
 // behavior"; CUDA C++ Programming Guide, "Stream and Event Behavior" on several devices.
 #include "contract/contract_driver.hpp"

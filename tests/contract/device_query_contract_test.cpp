@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked without a context: errors, devices and their attributes.
+// Queries that need no context: errors, devices and their attributes.
 // Source: CUDA Driver API, "Error Handling", "Initialization", "Device Management".
 #include <cstdlib>
 #include <cstring>

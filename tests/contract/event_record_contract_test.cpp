@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an event stands for, who may ask, and what it measures.
+// What an event marks, which threads may query it, and what it measures.
 // Source: CUDA Driver API, "Event Management"; CUDA C++ Programming Guide, "Stream and Event
 // Behavior" on several devices.
 #include "contract/contract_driver.hpp"

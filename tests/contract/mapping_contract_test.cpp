@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is mapped where, and who may use it.
+// Mappings of physical memory, and access to them.
 // Source: CUDA Driver API, "Virtual Memory Management", cuMemMap, cuMemUnmap, cuMemSetAccess.
 #include "contract/virtual_memory_contract.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVML, and that it speaks of the same devices as CUDA does.
+// NVML, and its agreement with CUDA about the devices.
 // Source: NVML API Reference Guide, "Initialization and Cleanup", "System Queries", "Device
 // Queries".
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory, and how long it lasts.
+// Physical memory and its lifetime.
 // Source: CUDA Driver API, "Virtual Memory Management", cuMemCreate, cuMemRelease.
 #include "contract/virtual_memory_contract.hpp"
 

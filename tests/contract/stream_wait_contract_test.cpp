@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream waits for once it was told to wait for an event.
+// Waits of streams for events.
 // Source: CUDA Driver API, "Stream Management", cuStreamWaitEvent.
 #include "contract/contract_driver.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the copies of a batch read their sources, who may let go of what, and how a batch ends.
+// When the copies of a batch read their sources, when memory may be freed, and how a batch ends.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>

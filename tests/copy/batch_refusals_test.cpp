@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What start_batch() refuses before it copies anything, and what is left where the driver refuses a
+// Batches that start_batch() refuses before it copies, and the state after the driver refuses a
 // part.
 #include <algorithm>
 #include <cstddef>

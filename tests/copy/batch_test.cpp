@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many copies at once: each arrives, whatever memory it is between, and the driver is asked as
-// seldom as the list allows.
+// Batches of copies: each copy arrives, between all kinds of memory, with as few driver calls as
+// the list allows.
 #include <cstddef>
 #include <cstdint>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What berth waits for while another thread captures in the mode `global`, in which the driver
-// refuses waits of every thread that has not chosen the mode `relaxed`: the work is done when the
-// call returns, and the capture is as good as before.
+// Waits of berth while another thread captures in the mode `global`, in which the driver refuses
+// waits of every thread that has not chosen the mode `relaxed`: the work is done when the call
+// returns, and the capture stays valid.
 #include <cstddef>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned memory through which small copies travel: its parts are not used again before the
-// copies have been made, whatever becomes of the streams.
+// The pinned memory of small copies: its parts are not reused before their copies are done, even if
+// streams are destroyed.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every byte arrives, in the order of the streams, and a Transfer tells of all of it.
+// Collective copies: every byte arrives, in stream order, and one Transfer covers the whole copy.
 #include "berth/collectives.hpp"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kind of memory to every other, at sizes around every boundary: the bytes arrive, and none
-// beside them.
+// Copies between all kinds of memory, at sizes around every boundary: all bytes arrive, and no
+// others are written.
 #include <cstddef>
 #include <vector>
 

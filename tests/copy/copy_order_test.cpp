@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a copy reads its source, when its target has the bytes, and who waits for whom. In manual
-// progress nothing runs but what a test steps or a host call waits for.
+// When a copy reads its source, when its target has the bytes, and which work waits for which. In
+// manual progress work runs only if a test steps it or a host call waits for it.
 #include <algorithm>
 #include <cstddef>
 #include <memory>

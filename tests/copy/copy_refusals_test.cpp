@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the copier refuses, what it lets pass, fills, and options.
+// Copies that are refused or are no-ops, fills, and options.
 #include <cstddef>
 #include <cstdint>
 #include <string>

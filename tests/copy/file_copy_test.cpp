@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of files to device memory and back: the bytes arrive, and none beside them.
+// Copies of file ranges to device memory and back: all bytes arrive, and no others are written.
 #include <algorithm>
 #include <filesystem>
 #include <future>

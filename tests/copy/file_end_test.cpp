@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way the bytes of a file take, and that a disk holds up nobody else.
+// How the bytes of a file are read and written, and that a slow disk delays no other copy.
 #include "copy/operand/file_end.hpp"
 
 #include <atomic>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong with a file is its own copy's to tell: no other copy is harmed, and the next
-// works.
+// Failures of files: only the file's own copy fails, and the next copy succeeds.
 #include <csignal>
 #include <filesystem>
 #include <future>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open file by itself: what opens, what is refused and why, and host memory.
+// Files without copies: which can be opened, which are refused and why, and reads to host memory.
 #include "berth/file.hpp"
 
 #include <cstdint>

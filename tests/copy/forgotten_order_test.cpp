@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver finds an order that a program has forgotten, also where copies of pageable
-// memory lie in between: what berth's threads know of the device is no order of the program's.
+// The simulated driver reports an order that a program has forgotten, even between copies of
+// pageable memory: the waits of berth's threads do not order the program's work.
 #include <cstddef>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When copies of pageable memory stand behind gates, and when the driver copies instead.
+// When copies of pageable memory use gates, and when the driver copies instead.
 #include <cstddef>
 #include <exception>
 #include <memory>

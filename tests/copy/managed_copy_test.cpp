@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Managed memory: the device's on a stream, the host's without one.
+// Copies of managed memory: by the device on a stream, by the host without one.
 #include <doctest/doctest.h>
 
 #include "copy/copy_fixture.hpp"

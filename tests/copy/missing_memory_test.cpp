@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of memory that is not there: a device's that has been freed, pages that are unmapped or
-// that nobody may touch. An error instead of the end of the process, nothing is copied, and the
-// next copy works.
+// Copies of missing memory: freed device memory, and pages that are unmapped or protected. The copy
+// fails with an error and copies nothing, and the next copy succeeds.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>

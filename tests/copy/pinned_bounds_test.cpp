@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies whose range is no live pinned block, or more than one: refused in every way of copying,
-// and nobody else's bytes are written.
+// Copies whose range is not within one live pinned block: refused by every kind of copy, and no
+// other bytes are written.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What start_rows() refuses, and what is left where the driver refuses a part of it.
+// Rows that start_rows() refuses, and the state after the driver refuses a part.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows between every two kinds of memory, and in the order of their stream: each arrives, and
-// nothing between them changes.
+// Copies of rows between all kinds of memory, in stream order: each row arrives, and nothing
+// between the rows changes.
 #include <cstddef>
 #include <deque>
 #include <future>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy of less than 64 KiB between pageable memory and a device costs, and what it is taken
-// for.
+// The cost and the order of copies of less than 64 KiB between pageable memory and a device.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which copies belong together, and how much of a stream's queue one of them takes.
+// The lanes of staged copies, and how many entries of a stream's queue a copy takes.
 #include "copy/staged/staged_copies.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How near staged copies come to what link and memory allow, and how long small ones wait behind
-// them. The workloads are those of the benchmark `copies`.
+// The rate of staged copies compared with those of link and memory, and the latency of small copies
+// behind them. The workloads are those of the benchmark `copies`.
 #include <algorithm>
 
 #include <doctest/doctest.h>

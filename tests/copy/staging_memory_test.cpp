@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy gets of a device's staging memory, and what is left for others.
+// How a device's staging memory is divided among copies.
 #include "copy/staged/staging_memory.hpp"
 
 #include <algorithm>

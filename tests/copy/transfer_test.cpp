@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What start() promises: it returns at once, and the Transfer says how far it is, and how it ended.
+// start() returns at once, and the Transfer reports its progress and its end.
 #include "berth/transfer.hpp"
 
 #include <algorithm>

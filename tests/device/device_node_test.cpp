@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device whose file this process cannot open, as in a container, and what is said of it.
+// Devices whose file this process cannot open, as in a container, and how they are explained.
 #include "device/device_node.hpp"
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that has looked at devices is forked. The child must neither wait for a driver that
-// does not work there, nor give back what is the parent's.
+// A process that has used the registry is forked. The child must neither wait for a driver that
+// does not work there nor release objects of the parent.
 #include <atomic>
 #include <cstddef>
 #include <exception>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine whose driver is not there: everything answers, and nothing pretends.
+// A machine without a driver: every function returns a result or an error that says so.
 #include <string>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observers that come and go while streams do. The driver is never called: a stream is a handle
-// here.
+// Observers that are added and removed while streams are destroyed. The driver is never called: a
+// stream is only a handle here.
 #include "device/stream_observers.hpp"
 
 #include <atomic>

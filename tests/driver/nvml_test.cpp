@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of devices where NVML is incomplete, or a device has fallen off the bus.
+// Facts of devices if NVML is incomplete or a device has fallen off the bus.
 #include "driver/nvml.hpp"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unowned memory beside an owner's: as little of it passes on as serves.
+// Unowned memory next to an owner's free memory: only as much as needed passes to the owner.
 #include <algorithm>
 #include <cstdint>
 #include <random>

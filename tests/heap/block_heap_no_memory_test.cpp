@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block heap on a host that is out of memory: what fails has changed nothing and works the next
-// time, and what gives memory back does not fail.
+// The block heap on a host that is out of memory: a failed call changes nothing and succeeds when
+// repeated, and calls that return memory do not fail.
 #include <algorithm>
 #include <cstdint>
 #include <new>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory, pinned and not, while streams that use it go away on other threads, and others poll.
+// Host memory, pinned and pageable, while streams that use it are destroyed on other threads and
+// others poll.
 #include <functional>
 #include <optional>
 #include <sys/mman.h>

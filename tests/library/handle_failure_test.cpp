@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong in the library, the driver or the process around it: nothing is lost, and the
-// next lease works.
+// Failures of the library, the driver or the process: no handle is lost, and the next lease works.
 #include <array>
 #include <atomic>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which handle a lease has, and what that costs.
+// Which handle a lease gets, and at what cost.
 #include "berth/handle_pool.hpp"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workspaces of handles: whose memory they are, and in which order it is used. Work is pending
-// throughout, and the simulated driver looks for uses that nothing puts in order.
+// The workspaces of handles: which memory they have, and in which order it is used. Work is pending
+// throughout, and the simulated driver reports unordered uses.
 #include <optional>
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that refuses single calls: what was asked fails or is made up for, nothing is lost, and
-// the next call works.
+// A driver that refuses single calls: the request fails or is served otherwise, nothing is lost,
+// and the next call succeeds.
 #include <doctest/doctest.h>
 
 #include "memory/allocator_fixture.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other threads do while the allocator is in the driver, step by step: an action that runs
-// between two driver calls stands for the other thread, so every interleaving here is exact.
+// Actions of other threads while the allocator calls the driver: an action that runs between two
+// driver calls stands for the other thread, so every interleaving is deterministic.
 #include <optional>
 #include <thread>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose work freed memory awaits: uses by other streams, and streams that went away.
+// Which work freed memory waits for: uses by other streams, and destroyed streams.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder and the counters. Uses by other streams and streams that went away are
-// caching_allocator_streams_test.cpp's. What happens when other threads come in
-// between is caching_allocator_race_test.cpp's, refusals of the driver
-// caching_allocator_fault_test.cpp's.
+// The ladder and the counters. Uses by other streams and destroyed streams are tested in
+// caching_allocator_streams_test.cpp, races with other threads in caching_allocator_race_test.cpp,
+// and failures of the driver in caching_allocator_fault_test.cpp.
 #include "memory/caching_allocator.hpp"
 
 #include <cstdint>

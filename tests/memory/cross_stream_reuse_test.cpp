@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceAllocatorOptions::cross_stream_reuse: what a request gets of the memory that other streams
-// have freed, when, and at what cost. Work is pending until a test runs it or the host waits for
-// it.
+// DeviceAllocatorOptions::cross_stream_reuse: when a request gets memory that other streams have
+// freed, how much, and at what cost. Work is pending until a test runs it or the host waits for it.
 #include <algorithm>
 #include <array>
 #include <cstddef>

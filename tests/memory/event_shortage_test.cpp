@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory where all events are on lease: those that have passed come back before anything is
+// Allocators while all events are on lease: completed events are reclaimed before a request is
 // refused.
 #include <optional>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that berth does not own, and that may be destroyed without a word.
+// Streams that berth does not own, and that may be destroyed without notice.
 #include <thread>
 #include <vector>
 

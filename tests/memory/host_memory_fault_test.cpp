@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's memory ends in the middle of a growth: every call of operator new fails once.
+// The host runs out of memory during a growth: every call of operator new fails once.
 #include <algorithm>
 #include <limits>
 #include <new>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where something fails: the driver in the middle of
-// mapping, the device for good, the caller who gives memory to the wrong allocator.
+// Bug classes known from other allocators, after failures: of the driver during a mapping, of the
+// device for good, of a caller that frees memory with the wrong allocator.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where memory is short: memory that is there and not
-// found, what was read before the driver was called, memory that goes back too early.
+// Bug classes known from other allocators, when memory is short: free memory that is not found,
+// state read before a driver call, memory that is returned too early.
 #include <cstdint>
 #include <vector>
 

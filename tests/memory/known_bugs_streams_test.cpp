@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where streams share memory: who waits for whose work,
-// which event stands for it, and what a stream's handle says.
+// Bug classes known from other allocators, with several streams: waits for the wrong work, wrong
+// events, reused stream handles.
 #include <algorithm>
 #include <cstdint>
 #include <utility>

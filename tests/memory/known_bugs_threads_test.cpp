@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where threads meet or the books go wrong: locks held
-// during driver calls, counters below zero, tables without a guard, blocks of the wrong size.
+// Bug classes known from other allocators, with several threads and in counters: locks held during
+// driver calls, counters below zero, unguarded tables, blocks of the wrong size.
 #include <atomic>
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request fails only where nothing that is free, kept by any thread, or freed by the callback
+// A request fails only if no memory that is free, cached by any thread, or freed by the callback
 // would serve it.
 #include <optional>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests on the ladder while other threads find first what these would have found: they fail only
-// if there is nothing, and they end.
+// Requests on the ladder while other threads take memory first: they fail only if no memory is
+// left, and they terminate.
 #include <functional>
 #include <thread>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a program begins anew.
+// How the allocator detects that a program starts a new iteration.
 #include "memory/low_water.hpp"
 
 #include <doctest/doctest.h>

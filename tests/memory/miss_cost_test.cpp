@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request costs that the calling thread cannot serve by itself: searches of the heap, locks,
-// questions to the driver.
+// The cost of a request that the calling thread's cache cannot serve: searches of the heap, locks,
+// driver queries.
 #include <string>
 #include <vector>
 

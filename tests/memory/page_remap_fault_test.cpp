@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page remap where the driver refuses single calls, or where something else happens during them:
-// what was asked fails or is made up for, nothing is lost, and the next call works.
+// Page remap when the driver refuses single calls, or other threads act during them: the request
+// fails or is served otherwise, nothing is lost, and the next call succeeds.
 #include <cstdint>
 #include <optional>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose free memory page remap joins, and behind which work.
+// Which streams' free memory page remap joins, and behind which work.
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other devices in a device's memory: who is let in reaches all of it, whatever it is made of and
-// whenever it was, and nobody else does.
+// Access of other devices to a device's memory: a device with access reaches all memory, present
+// and future, and no other device does.
 #include <atomic>
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process ends with an allocator in it that nobody cleaned up: its memory in use, cached or
-// awaiting work, its threads in the middle of allocating. Each program here is a child that ends as
-// programs do, by exit(), and must not be ended by a signal, by a hang, or with an error reported.
-// Known from pytorch/pytorch issues 36408, 13786, 154117 and 97142.
+// A process exits with an allocator that was not destroyed: its memory in use, cached or awaiting
+// work, its threads allocating. Each program here is a child that ends by exit(), and must not end
+// by a signal, by a hang, or with a reported error. Known from pytorch/pytorch issues 36408, 13786,
+// 154117 and 97142.
 #include <atomic>
 #include <cstdint>
 #include <optional>

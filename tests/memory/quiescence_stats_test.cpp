@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a program's lulls.
+// How the allocator estimates a program's quiescent moments.
 #include "memory/order/quiescence_stats.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a use that ends before the block is freed makes others wait for, and what it costs.
+// What a use that ends before the block is freed delays, and what it costs.
 #include <doctest/doctest.h>
 
 #include "memory/use_test.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses by streams that go away, that are captured, of other devices; and uses that are refused.
+// Uses by streams that are destroyed, captured or of other devices, and uses that are refused.
 #include <string>
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Giving back what was not needed for a while: how much that is, on call and in the background.
+// Release of memory that was not needed for a while: how much, on call and in the background.
 #include <chrono>
 #include <string>
 #include <thread>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sleep() waits for the device under no lock: what other threads do meanwhile, step by step.
+// sleep() waits for the device without holding a lock: actions of other threads during the wait.
 #include <condition_variable>
 #include <mutex>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread keeps: blocks from a heap, as the allocator hands them out.
+// The cache of one thread, with blocks from a heap as the allocator hands them out.
 #include "memory/thread/thread_cache.hpp"
 
 #include <algorithm>

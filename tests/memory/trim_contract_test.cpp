@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// trim(): what it gives back, what it keeps, and whom it waits for.
+// trim(): what it returns, what it keeps, and which streams it waits for.
 #include <cstdint>
 #include <utility>
 #include <vector>

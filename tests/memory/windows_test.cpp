@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Granules mapped a second time, on the simulated driver: every mapping and every byte is looked at
-// there.
+// Granules mapped a second time, on the simulated driver: every mapping and every byte is checked.
 #include "memory/source/windows.hpp"
 
 #include <algorithm>

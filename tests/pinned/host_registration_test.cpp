@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the user's own, pinned.
+// Memory of the program that is registered.
 #include "berth/host_registration.hpp"
 
 #include <cstdint>

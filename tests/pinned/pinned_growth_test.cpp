@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How pinned memory grows: by callers and ahead of them, and what happens where it cannot.
+// How pinned memory grows, by callers and in the background, and what happens if it cannot.
 #include <algorithm>
 #include <cstddef>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much more pinned memory there is than was asked for.
+// How much more pinned memory is reserved than requested.
 #include <algorithm>
 #include <bit>
 #include <cmath>

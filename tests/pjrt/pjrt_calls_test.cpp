@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What berth costs above a plug-in, as calls of the plug-in and of the driver.
+// The overhead of berth above a plug-in, as calls of the plug-in and of the driver.
 #include <map>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where pools come and go: whose memory a block is, how
-// long it lives, what a scope covers, and what captures of others go through meanwhile.
+// Bug classes known from other allocators, with pools: the pool of a block, its lifetime, the
+// extent of a scope, and captures of other threads.
 #include <atomic>
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private pools: whose memory is whose, how long it lives, and what scopes send where.
+// Private pools: their memory and its lifetime, and the routes of scopes.
 #include <optional>
 #include <string>
 #include <thread>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools beside captures of other threads, and after a fork.
+// Pools during captures of other threads, and after a fork.
 #include <atomic>
 #include <chrono>
 #include <csignal>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools that go while something else happens: streams end, blocks are freed, scopes end, requests
-// are served.
+// Pools that are closed while streams or scopes end, blocks are freed or requests are served.
 #include <functional>
 #include <optional>
 #include <thread>

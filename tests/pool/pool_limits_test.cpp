@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits, where pools and failures of the driver come together: nothing is left half grown, and
-// nobody gives for what it would not help.
+// Limits with several pools and failures of the driver: no growth is left half done, and no pool
+// returns memory that would not help.
 #include <chrono>
 #include <csignal>
 #include <unistd.h>

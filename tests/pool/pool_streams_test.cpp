@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools that come and go together with streams.
+// Pools that are created and closed together with streams.
 #include <thread>
 #include <vector>
 

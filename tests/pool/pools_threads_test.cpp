@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools, scopes and streams come and go on several threads at once. The thread sanitizer looks on.
+// Pools, scopes and streams are created and destroyed on several threads at once. Also run under
+// the thread sanitizer.
 #include <array>
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RuntimeOptions as text: what each key sets, what is refused and how, and who goes before whom.
+// RuntimeOptions as text: what each key sets, what is refused and how, and the precedence of
+// sources.
 #include "berth/configuration.hpp"
 
 #include <chrono>

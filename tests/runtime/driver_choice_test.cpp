@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which driver a Runtime runs on, and what it says when there is none.
+// Which driver a Runtime uses, and its error if there is none.
 #include <cstdlib>
 #include <optional>
 #include <string>

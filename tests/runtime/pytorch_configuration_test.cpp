@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's configuration text: what its keys mean here, and what its own parser lets through.
+// PyTorch's configuration text: the effect of its keys here, and errors that PyTorch's parser
+// accepts.
 #include <algorithm>
 #include <string>
 #include <vector>

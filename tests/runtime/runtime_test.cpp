@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object that owns everything: what it makes when, what it says of itself, and how it ends.
+// The object that owns everything: when its parts are created, its statistics, and its destruction.
 #include <algorithm>
 #include <chrono>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools whose blocks lie in one physical allocation each, and what is known of a block.
+// Pools whose blocks each lie in one physical allocation, and the properties of a block.
 #include <cstdint>
 #include <optional>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection refuses, and what it is like after a failure.
+// What a connection refuses, and its state after a failure.
 #include <algorithm>
 #include <chrono>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks over a connection whose two ends are in one process: what arrives, what goes back, who
-// keeps what. shared_processes_test.cpp has several processes.
+// Blocks over a connection with both ends in one process: what arrives, what is returned, who owns
+// what. shared_processes_test.cpp has several processes.
 #include <chrono>
 #include <thread>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an address is, by the functions that ask for more, or less, than one attribute.
+// Queries of addresses other than those of one attribute.
 #include <vector>
 
 #include "sim/pool_fixture.hpp"

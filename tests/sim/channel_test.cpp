@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hardware channels that streams share: what a wait holds up, which streams share, and programs
-// that get on by the luck of the assignment.
+// Hardware channels that streams share: which waits block them, which streams share one, and
+// programs whose progress depends on the assignment.
 #include <optional>
 #include <set>
 #include <string>

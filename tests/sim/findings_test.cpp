@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program that runs without a test leaves of its findings, and where they were made.
+// The file of findings of a program that runs without a test, and their call sites.
 #include "sim/check/findings.hpp"
 
 #include <cstdint>

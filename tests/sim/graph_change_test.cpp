@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of graphs and executable graphs that do not fit, or fail halfway: nothing is changed.
+// Invalid or partly failing changes of graphs and executable graphs: nothing is changed.
 #include <string>
 #include <vector>
 

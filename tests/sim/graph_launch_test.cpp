@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order the nodes of a launched graph run, what they race with, and when.
+// The order in which the nodes of a launched graph run, and races of and with them.
 #include <atomic>
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that graphs own: races, leaks, faults, and what a device has left.
+// Memory that graphs own: races, leaks, faults, and the memory left on a device.
 #include <string>
 
 #include "sim/graph_fixture.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What graphs consist of, how long they live, and what they refuse.
+// The contents and lifetime of graphs, and arguments that are refused.
 #include <sys/mman.h>
 
 #include "sim/graph_fixture.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of executable graphs, captures into graphs, and what a program asks about nodes.
+// Changes of executable graphs, captures into graphs, and queries of nodes.
 #include <cstdio>
 #include <fstream>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that a graph uses, and that is handed on or freed while the graph may be launched.
+// Host memory that a graph uses, and that is reused or freed while the graph may be launched.
 #include <atomic>
 #include <string>
 #include <thread>

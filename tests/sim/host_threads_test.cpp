@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of what host threads know counts for which of them, and their own uses of pinned memory.
+// How waits of host threads order the work of themselves and other threads, and uses of pinned
+// memory by host threads.
 #include <atomic>
 #include <string>
 #include <thread>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts that a caller makes, and what a context says of itself.
+// Contexts that a program creates, and queries of contexts.
 #include <thread>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues of a bounded length: which calls wait for room, what makes it, and what happens where only
-// the caller could.
+// Queues of bounded length: which calls wait for room, what makes room, and calls for which only
+// the caller could make room.
 #include <functional>
 #include <string>
 #include <thread>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Races and the orders that are not events: values that streams wait for, and memory of pools.
+// Races, and orders other than by events: values that streams wait for, and memory of pools.
 #include <atomic>
 #include <string>
 

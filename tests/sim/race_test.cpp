@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What counts as a race, and what separates two uses.
+// Which uses race, and what orders two uses.
 #include <string>
 
 #include "berth/bytes.hpp"

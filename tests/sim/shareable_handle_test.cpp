@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory as file descriptors: to other processes, back to this one, and hostile ones.
+// Physical memory as file descriptors: exported to other processes, imported into this one, and
+// invalid descriptors.
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>

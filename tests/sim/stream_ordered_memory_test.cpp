@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the memory of a pool is there, and who may have it next.
+// When the memory of a pool is available, and to which streams it passes.
 #include <string>
 
 #include "sim/pool_fixture.hpp"

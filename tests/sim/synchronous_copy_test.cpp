@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies without a stream of their own: what is done when they return, and what is not.
+// Copies without a stream argument: what is done when they return.
 #include <cstring>
 #include <functional>
 

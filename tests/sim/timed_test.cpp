@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time: what overlaps, what waits, and that it is the same every time.
+// Virtual time: which work overlaps, which waits, and that runs are reproducible.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of what ran when, of which pictures are made.
+// The timeline of executed work, from which diagrams are drawn.
 #include <cstddef>
 #include <cstdint>
 #include <string>

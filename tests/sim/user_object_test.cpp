@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program ties to the life of graphs.
+// User objects: objects of the program that live as long as graphs.
 #include <atomic>
 #include <chrono>
 #include <thread>

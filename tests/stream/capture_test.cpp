@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What would break a capture is refused, and the capture ends well.
+// Calls that would break a capture are refused, and the capture stays valid.
 #include <array>
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion callbacks of many threads and streams at once, and what the race detector says of work
-// that a callback submits.
+// Completion callbacks of many threads and streams at once, and the order of work that a callback
+// submits.
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>

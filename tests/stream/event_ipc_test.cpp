@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events that processes share: what berth refuses itself, and what it makes of the answers of
-// drivers. Two processes are in tests/sim/interprocess_event_test.cpp.
+// Interprocess events: what berth refuses itself, and how it handles the driver's codes. Two
+// processes are in tests/sim/interprocess_event_test.cpp.
 #include <string>
 
 #include <doctest/doctest.h>

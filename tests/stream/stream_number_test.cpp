@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which streams are berth's, and under what number.
+// Which streams berth owns, and their numbers.
 #include <cuda.h>
 
 #include <cstdint>

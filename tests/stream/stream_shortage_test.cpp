@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream pool does at its bound, where other threads keep idle streams, and where none is
-// left.
+// A stream pool at its bound: if other threads cache idle streams, and if none is left.
 #include <atomic>
 #include <chrono>
 #include <optional>

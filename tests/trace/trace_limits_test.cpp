@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces that are made to cost more than they are worth: memory, time, or a wait without end.
+// Traces that are made to consume memory or time, or to wait without end.
 #include <cstdint>
 #include <fstream>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are either a trace or an error that says why not: inputs of every format, damaged at
-// random in many ways. The seed is fixed; what fails once fails always.
+// Arbitrary bytes give either a trace or an error with the reason: inputs of every format, damaged
+// at random in many ways. The seed is fixed, so failures are reproducible.
 #include <cstddef>
 #include <string>
 #include <string_view>
