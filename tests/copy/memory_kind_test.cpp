@@ -88,7 +88,7 @@ TEST_CASE_FIXTURE(KindFixture, "memory unknown to CUDA is pageable") {
 
 TEST_CASE_FIXTURE(
     KindFixture,
-    "a live pinned block is pinned from its first byte to its last, without asking the driver") {
+    "a live pinned block is pinned from its first byte to its last, without a driver call") {
   const Allocation block = pinned.allocate(10'000);
   auto* const data = static_cast<char*>(block.data());
   const std::uint64_t asked = simulator.calls("cuPointerGetAttributes");
@@ -98,9 +98,9 @@ TEST_CASE_FIXTURE(
   CHECK(simulator.calls("cuPointerGetAttributes") == asked);
 }
 
-TEST_CASE_FIXTURE(KindFixture,
-                  "a range within a block of the host allocator is pageable, without asking the "
-                  "driver; one that runs past its end is not known") {
+TEST_CASE_FIXTURE(
+    KindFixture,
+    "a range within a block of the host allocator is pageable, without a driver call") {
   const Allocation block = host.allocate(10'000);
   const auto* const data = static_cast<const char*>(block.data());
   CHECK(queries_of(data, 10'000) == 0);

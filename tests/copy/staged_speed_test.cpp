@@ -12,7 +12,7 @@ namespace staged_speed_test {
 using namespace berth;
 using namespace berth::bench;
 
-TEST_CASE("a staged copy comes within 5 % of what link and threads allow") {
+TEST_CASE("a staged copy comes within 5 % of the bound set by link and threads") {
   for (const Direction direction : {Direction::to_device, Direction::to_host}) {
     for (const std::size_t threads : {1, 2, 4, 6}) {
       CAPTURE(int(direction));

@@ -160,7 +160,7 @@ TEST_CASE("progress of a copy by the device alone shows in pieces") {
   CHECK(seen == std::vector<std::size_t>{0, kSlot, 2 * kSlot, 3 * kSlot, 4 * kSlot, 4 * kSlot + 1});
 }
 
-TEST_CASE("what is kept alive stays until the transfer is over, and no longer") {
+TEST_CASE("keep_alive is held until the transfer is over, and no longer") {
   for (const Kind host : {Kind::pageable, Kind::pinned}) {
     CAPTURE(name_of(host));
     CopyTest test(with(sim::Progress::manual), small_ring());

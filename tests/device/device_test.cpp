@@ -204,7 +204,7 @@ TEST_CASE("a text of any length is refused by a short message") {
   }
 }
 
-TEST_CASE("try_parse gives what parse gives, and its error rethrows as InvalidArgument") {
+TEST_CASE("try_parse returns the result of parse, and its error rethrows as InvalidArgument") {
   CHECK(Device::try_parse("cuda:3").value() == Device::cuda(3));
   Result<Device> bad = Device::try_parse("cuda:x");
   CHECK_FALSE(bad);

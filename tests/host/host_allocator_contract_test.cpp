@@ -264,7 +264,7 @@ TEST_CASE("a request that malloc cannot serve is refused, and the next one works
   check_whole(test.memory);
 }
 
-TEST_CASE("pointers that are no live block of host memory are refused by what they are") {
+TEST_CASE("pointers that are no live block of host memory are refused with the reason") {
   HostTest test;
   const Stream stream = test.stream();
   test.log.submit(stream, "work");

@@ -233,7 +233,7 @@ TEST_CASE(
   test.library.on_destroy = nullptr;
 }
 
-TEST_CASE("trim destroys what is idle, leaves what is on lease, and the pool goes on") {
+TEST_CASE("trim destroys idle handles, keeps those on lease, and leaves the pool usable") {
   LibraryTest test(two_devices());
   FakePool pool(*test.runtime, test.library.options());
   const Stream a = test.stream();

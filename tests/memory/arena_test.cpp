@@ -227,7 +227,7 @@ TEST_CASE("a granule larger than the device's least one is mapped as one") {
   CHECK(device.simulator.device_bytes_used(0) == 16_MiB);
 }
 
-TEST_CASE("the device's least granule is what the driver says") {
+TEST_CASE("the device's least granule is the one that the driver reports") {
   for (const std::size_t bytes : {64_KiB, 2_MiB, 32_MiB}) {
     sim::Config config;
     config.granularity = bytes;

@@ -89,14 +89,14 @@ TEST_CASE_FIXTURE(
   CHECK(reports.count(Severity::warning) == 1);
   CHECK(counters().blocks_pending.current == 1);
   CHECK(events.leases_live() == 0);
-  SUBCASE("that the next search records") {
+  SUBCASE("the next search records the event") {
     run_stream(user);
     const std::uint64_t records = simulator.calls("cuEventRecord");
     tap.after(DriverCall::event_record, [this, &user] { run_stream(user); });
     CHECK(allocate(60_MiB, own) == data);
     CHECK(simulator.calls("cuEventRecord") == records + 1);
   }
-  SUBCASE("that the host waits for") {
+  SUBCASE("the host waits for the event") {
     CHECK(allocate(60_MiB, own) == data);
     CHECK(log.is_done("use"));
     CHECK(counters().pending_free_waits == 1);

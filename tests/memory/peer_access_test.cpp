@@ -123,9 +123,7 @@ TEST_CASE("a device with access reaches second mappings") {
   }
 }
 
-TEST_CASE(
-    "memory that wakes is accessible to all devices that have access, also those granted it "
-    "meanwhile") {
+TEST_CASE("memory of a pool that wakes is accessible to all devices that have access by then") {
   PeerTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});

@@ -137,7 +137,7 @@ TEST_CASE("memory taken by another allocator causes out of memory until it is fr
   });
 }
 
-TEST_CASE("the pressure callback gets the bytes that are missing, and what it frees is used") {
+TEST_CASE("the pressure callback gets the missing bytes, and memory that it frees is used") {
   with_each_backing([](DeviceAllocatorOptions options) {
     std::vector<Allocation> framework_cache;
     std::vector<std::size_t> asked;

@@ -203,7 +203,7 @@ TEST_CASE("pools sleep and wake by name") {
   CHECK(contains(message, "pool, pool, other"));
 }
 
-TEST_CASE("where one pool of a name cannot sleep, the others stay awake with their content") {
+TEST_CASE("if one pool of a name cannot sleep, the others stay awake with their content") {
   SleepTest test;
   const Stream stream = test.stream();
   const MemoryPool twin = test.memory.create_pool({.name = "pool", .contiguous = true});

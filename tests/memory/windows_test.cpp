@@ -396,7 +396,7 @@ TEST_CASE_FIXTURE(WindowsFixture, "mappings and address space go with the window
 }
 
 TEST_CASE_FIXTURE(WindowsFixture,
-                  "random windows are found as long as they are mapped, and show what they must") {
+                  "random windows are found as long as they are mapped, and show the right bytes") {
   struct Window {
     Granules granules;
     std::uintptr_t address;

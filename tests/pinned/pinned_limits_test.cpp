@@ -72,7 +72,7 @@ TEST_CASE("a free beyond the cache limit returns the least recently used memory"
   CHECK(test.registrations() == 3);
 }
 
-TEST_CASE("small frees count for the limit of what is cached, too") {
+TEST_CASE("small frees count towards the cache limit, too") {
   PinnedTest test({}, {.bytes_cached_max = 4_MiB, .segment_bytes = 1_MiB});
   std::vector<Allocation> blocks;
   for (int index = 0; index < 2000; ++index) blocks.push_back(test.memory.allocate(10'000));

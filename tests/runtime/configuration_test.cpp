@@ -111,7 +111,7 @@ TEST_CASE("omitted keys keep the values of the code, callbacks included") {
   CHECK(changed.device_allocator.on_pressure != nullptr);
 }
 
-TEST_CASE("values can be reset by " none ", " never " or 0") {
+TEST_CASE("none, never and 0 reset an option") {
   const RuntimeOptions options =
       configure(all_different(),
                 "bytes_reserved_max=none,bytes_reserved_soft_max=none,release_unused_after=never,"

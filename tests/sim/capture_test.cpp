@@ -52,7 +52,7 @@ void in_thread(CUcontext context, const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "what is captured is not pending, and does not move time") {
+TEST_CASE_FIXTURE(ManualFixture, "captured work is not pending and does not advance virtual time") {
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(64);
   std::vector<unsigned char> host(64);
