@@ -98,11 +98,11 @@ class BERTH_API Collectives {
   /// Copies the whole source to each target. `bytes` is the size of the source and of each target.
   ///
   /// From a device, the devices form a chain, each next to one with a good path to it. Each fetches
-  /// from the previous one, piece by piece, as soon as a piece is there. So N devices take about as
-  /// long as one, where copies by the source's own engine would take N times that. From the host,
-  /// devices that all reach each other share the work: each fetches a part over its own link, and
-  /// the parts are passed around. Other devices fetch everything. A source no larger than one piece
-  /// is copied to each target directly.
+  /// from the previous one, piece by piece, as soon as a piece has arrived there. So N devices take
+  /// about as long as one; copies by the source's own engine would take N times that. From the
+  /// host, devices that all reach each other share the work: each fetches a part over its own link,
+  /// and the parts are passed around. Other devices fetch everything. A source no larger than one
+  /// piece is copied to each target directly.
   Transfer broadcast(const void* source, std::size_t bytes, StreamRef source_stream,
                      std::span<const Shard> targets, TransferOptions options = {});
   Transfer broadcast(const void* source, std::size_t bytes, StreamRef source_stream,

@@ -45,16 +45,17 @@ struct CopierOptions {
   /// copy that needs them. nullopt: one for every two processors that the process may use,
   /// including quotas of control groups, at most 6.
   std::optional<std::size_t> workers = std::nullopt;
-  /// Threads that copy between staging memory and files, 1 to 64, likewise. They wait for the disk:
-  /// 8 threads keep 4 MiB of reads pending, enough for 14 GB/s at a latency of 0.3 ms.
+  /// Threads that copy between staging memory and files, 1 to 64. Also started by the first copy
+  /// that needs them. They wait for the disk: 8 threads keep 4 MiB of reads pending, enough for 14
+  /// GB/s at a latency of 0.3 ms.
   std::size_t file_workers = 8;
   CopyGates gates = CopyGates::automatic;
   /// Direct copies over a link are split into pieces of this size, so that other copies can run in
   /// between. 64 KiB or more, a multiple of 4 KiB.
   std::size_t direct_piece_bytes = std::size_t{8} << 20;
-  /// The ranges of a batch from this size on go to the driver together (cuMemcpyBatchAsync) if it
-  /// accepts that, smaller ones one by one. 0: all together. nullopt: all one by one. `berth tune`
-  /// measures the fastest value.
+  /// Ranges of a batch of this size or more go to the driver together (cuMemcpyBatchAsync) if it
+  /// accepts that, and smaller ones one by one. 0: all together. nullopt: all one by one. `berth
+  /// tune` measures the fastest value.
   std::optional<std::size_t> batched_range_bytes_min = 0;
   /// In a batch, pinned targets of up to this size whose sources are one range of the device are
   /// packed: the device copies them in one piece, and the host distributes them. 0: none. The

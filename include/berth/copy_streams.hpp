@@ -11,9 +11,9 @@ namespace berth {
 /// both begins when the copy is done. So no other wait between the two is needed, before or after
 /// the copy, not even to reuse the source. The host waits for neither.
 ///
-/// The copy is submitted to `target_stream` if that is a stream of the device of either side, else
-/// to `source_stream`, which must be one then. If one side is host memory, the other stream may be
-/// of any device. The same stream twice is the same as that stream alone.
+/// The copy is submitted to `target_stream` if that is a stream of the device of either side, and
+/// otherwise to `source_stream`, which must then be one. If one side is host memory, the other
+/// stream may be of any device. The same stream twice is the same as that stream alone.
 ///
 /// Captures  Both streams must be captured by one capture, or neither. Otherwise StreamCaptured,
 ///           before anything is submitted.

@@ -96,7 +96,7 @@ class BERTH_API DeviceBackend {
 
   /// The result of begin_buffer().
   struct Begun {
-    std::unique_ptr<Buffer> buffer;    ///< not null beside a filling
+    std::unique_ptr<Buffer> buffer;    ///< not null if `filling` is not null
     std::unique_ptr<Filling> filling;  ///< null: the backend cannot write a buffer in parts
   };
 
@@ -141,8 +141,8 @@ class BERTH_API DeviceBackend {
   /// writes it itself. It overlaps no other such memory. Returns false if the backend maps no
   /// memory, as the default does.
   [[nodiscard]] virtual bool map_host_memory(std::span<std::byte> /*memory*/) { return false; }
-  /// Ends that. `memory`: the start of such memory, which no operation uses. The default does
-  /// nothing.
+  /// Ends the mapping of map_host_memory() that starts at `memory`, which no operation uses. The
+  /// default does nothing.
   virtual void unmap_host_memory(std::byte* /*memory*/) {}
 };
 

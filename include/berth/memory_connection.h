@@ -65,7 +65,7 @@ typedef struct berth_shared_block berth_shared_block;
 /// milliseconds for one. Null: the timeout, or the connection has ended.
 /// Errors  BERTH_NOT_SUPPORTED: the device of a block is not visible here, or cannot import.
 ///         BERTH_OUT_OF_MEMORY, BERTH_EXHAUSTED, BERTH_DRIVER_ERROR: the block cannot be mapped.
-///         The blocks of the same message are returned then, and the next call goes on behind them.
+///         The blocks of the message are then returned, and the next call continues after them.
 ///         BERTH_FILE: a malformed message, which ends the connection.
 BERTH_API berth_status berth_memory_connection_receive(berth_memory_connection* connection,
                                                        uint64_t timeout_ms,

@@ -120,7 +120,7 @@ class BERTH_API MemoryConnection {
   /// Errors  NotSupported: the device of a block is not visible here, or cannot import.
   ///         OutOfMemory: no address space for it. Exhausted: this process has no descriptor left.
   ///         DriverError: the driver refuses the import. The blocks of that message are returned to
-  ///         the other process, and the next call goes on behind them. FileError: a malformed
+  ///         the other process, and the next call continues after them. FileError: a malformed
   ///         message, which ends the connection.
   [[nodiscard]] std::vector<SharedBlock> receive(
       std::chrono::milliseconds timeout = std::chrono::milliseconds(0));

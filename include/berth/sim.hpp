@@ -91,13 +91,13 @@ using KernelMemory = std::span<const std::span<std::byte>>;
 /// bytes that the function leaves in written ranges become the content of the memory; if written
 /// ranges overlap, the last one counts.
 ///
-/// Called when the work runs, at each launch of a graph again, on any thread that is in a driver
-/// call. Other threads can call the driver meanwhile. The function must not wait for a thread that
-/// waits for this work (after stall_ms that is a finding), nor for a lock that its own thread may
-/// hold. A driver call in it returns CUDA_ERROR_NOT_PERMITTED. It must not use the Simulator or
-/// berth. If it throws, the kernel has failed as on hardware: no byte changes, calls of its context
-/// return CUDA_ERROR_LAUNCH_FAILED from then on, and the reason goes to standard error. It is
-/// destroyed after its last use, on any thread that is in a driver call.
+/// Called when the work runs, and again at each launch of a graph, on any thread that is in a
+/// driver call. Other threads can call the driver meanwhile. The function must not wait for a
+/// thread that waits for this work (after stall_ms that is a finding), nor for a lock that its own
+/// thread may hold. A driver call in it returns CUDA_ERROR_NOT_PERMITTED. It must not use the
+/// Simulator or berth. If it throws, the kernel has failed as on hardware: no byte changes, calls
+/// of its context return CUDA_ERROR_LAUNCH_FAILED from then on, and the reason goes to standard
+/// error. It is destroyed after its last use, on any thread that is in a driver call.
 using KernelFunction = std::function<void(KernelMemory ranges)>;
 
 /// A word of 4 bytes that a kernel polls until it reaches `value`, in the sense of
@@ -237,8 +237,8 @@ class BERTH_API Simulator {
 
   /// From now on, every piece of work that ends and takes time is recorded, and every driver call
   /// in which a host thread waits for work. Operations that only order work, such as events, are
-  /// not recorded. With progress=timed a picture of the entries is that of the run; otherwise a
-  /// piece of work takes a microsecond, one after the other. Recording ends with the Simulator.
+  /// not recorded. With progress=timed the entries have the times of the run; otherwise each piece
+  /// of work takes a microsecond, one after the other. Recording ends with the Simulator.
   void record_timeline();
   /// The entries since the last call, in the order in which they ended. Empty if nothing is
   /// recorded.

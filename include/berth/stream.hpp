@@ -73,7 +73,7 @@ class BERTH_API StreamRef {
  private:
   friend class Allocation;
   friend class Stream;
-  /// None.
+  /// The reference of an empty Stream.
   explicit StreamRef(std::nullptr_t) noexcept : context_(nullptr), native_(nullptr) {}
 
   DeviceContext* context_;

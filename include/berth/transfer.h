@@ -49,7 +49,7 @@ BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target
                                             berth_transfer** transfer);
 /// The same in the order of two streams: the copy begins when the earlier work of both is done, and
 /// later work of both begins when the copy is done. It is submitted to `target_stream` if that is a
-/// stream of the device of either side, else to `source_stream`, which must be one then. If one of
+/// stream of the device of either side, else to `source_stream`, which must then be one. If one of
 /// the two is no stream, as that of a side in host memory, the other one orders the copy alone.
 /// Errors  BERTH_STREAM_CAPTURED also: only one of the two is captured, or they belong to different
 ///         captures.

@@ -105,7 +105,7 @@ TEST_CASE_FIXTURE(ResourceTest,
   library.deallocate(own, second, 24_MiB);
 }
 
-TEST_CASE_FIXTURE(ResourceTest, "memory that is ready has no work of its former stream") {
+TEST_CASE_FIXTURE(ResourceTest, "memory of a synchronous allocation has no pending work") {
   const StreamRef own = stream();
   void* const block = library.allocate(own, 40_MiB);
   log.submit(own, "work");
@@ -119,7 +119,7 @@ TEST_CASE_FIXTURE(ResourceTest, "memory that is ready has no work of its former 
   library.deallocate_sync(ready, 40_MiB);
 }
 
-TEST_CASE_FIXTURE(ResourceTest, "what is refused changes nothing, and the next call is served") {
+TEST_CASE_FIXTURE(ResourceTest, "a refused request changes nothing, and the next call succeeds") {
   const StreamRef own = stream();
   CHECK_THROWS_AS(library.allocate(own, 1_GiB), OutOfMemory);
   CHECK_THROWS_AS(library.allocate_sync(1_GiB), OutOfMemory);
@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(ResourceTest, "what is refused changes nothing, and the next c
   }
 }
 
-TEST_CASE("a pointer that is no block ends the process") {
+TEST_CASE("freeing a pointer that is no live block terminates the process") {
   for (const bool is_block : {true, false}) {
     CHECK(stops_the_process([is_block] {
             ResourceTest test;
@@ -156,7 +156,7 @@ TEST_CASE("a pointer that is no block ends the process") {
   }
 }
 
-TEST_CASE("where no event can be recorded, a free waits for the stream") {
+TEST_CASE("a free waits for the stream if no event can be recorded") {
   sim::Config config = small_device(64_MiB, sim::Progress::manual);
   config.faults = sim::FaultPlan::parse("cuEventRecord=unknown");
   MemoryTest test(config);
@@ -174,8 +174,7 @@ TEST_CASE("where no event can be recorded, a free waits for the stream") {
   }
 }
 
-TEST_CASE(
-    "a free finds an event where those of earlier ones are over, and waits where they are not") {
+TEST_CASE("a free reuses events of completed frees, or waits if none has completed") {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual}) {
     RuntimeOptions options;
     options.event_pool.events_max = 4;
@@ -196,7 +195,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a free on a lost device ends no process, and neither does any other") {
+TEST_CASE("frees on a lost device never terminate the process") {
   for (const char* const fault : {"*@40=lost:0", "*@60=lost:0", "*@80=lost:0"}) {
     sim::Config config = small_device(64_MiB, sim::Progress::manual);
     config.faults = sim::FaultPlan::parse(fault);
@@ -225,7 +224,7 @@ TEST_CASE("a free on a lost device ends no process, and neither does any other")
   }
 }
 
-TEST_CASE_FIXTURE(ResourceTest, "the per-thread default stream may free, and not allocate") {
+TEST_CASE_FIXTURE(ResourceTest, "the per-thread default stream can free but not allocate") {
   const StreamRef own = stream();
   const StreamRef per_thread = runtime->per_thread_default_stream(Device::cuda(0));
   CHECK_THROWS_AS(library.allocate(per_thread, 1_MiB), InvalidArgument);
@@ -238,7 +237,7 @@ TEST_CASE_FIXTURE(ResourceTest, "the per-thread default stream may free, and not
   library.deallocate(own, block, 40_MiB);
 }
 
-TEST_CASE("a request for ready memory does not wait for what others wait for") {
+TEST_CASE("a synchronous allocation does not wait behind another thread that waits") {
   MemoryTest test(small_device(64_MiB));
   DeviceMemoryResource resource(*test.runtime, Device::cuda(0));
   Library library(resource);
@@ -264,7 +263,8 @@ TEST_CASE("a request for ready memory does not wait for what others wait for") {
   other.join();
 }
 
-TEST_CASE_FIXTURE(ResourceTest, "ready memory is had beside a capture, which ends well") {
+TEST_CASE_FIXTURE(ResourceTest,
+                  "a synchronous allocation during a capture leaves the capture valid") {
   const StreamRef captured = stream();
   begin_capture(captured);
   void* const ready = library.allocate_sync(1_MiB);
@@ -272,7 +272,7 @@ TEST_CASE_FIXTURE(ResourceTest, "ready memory is had beside a capture, which end
   CHECK(CapturedGraph(captured).nodes() == 0);
 }
 
-TEST_CASE_FIXTURE(ResourceTest, "in a child made by fork() a free does nothing") {
+TEST_CASE_FIXTURE(ResourceTest, "a free in a forked child does nothing") {
   const StreamRef own = stream();
   const StreamRef user = stream();
   void* const block = library.allocate(own, 1_MiB);
@@ -284,14 +284,16 @@ TEST_CASE_FIXTURE(ResourceTest, "in a child made by fork() a free does nothing")
   library.deallocate(own, block, 1_MiB);
 }
 
-TEST_CASE_FIXTURE(ResourceTest, "nothing is asked for, nothing is freed") {
+TEST_CASE_FIXTURE(ResourceTest,
+                  "a request of 0 bytes returns null, and freeing null does nothing") {
   CHECK(library.allocate(stream(), 0) == nullptr);
   CHECK(library.allocate_sync(0) == nullptr);
   library.deallocate(stream(), nullptr, 0);
   library.deallocate_sync(nullptr, 0);
 }
 
-TEST_CASE_FIXTURE(ResourceTest, "copies are equal and free what another one allocated") {
+TEST_CASE_FIXTURE(ResourceTest,
+                  "copies of a resource are equal and free each other's allocations") {
   const StreamRef own = stream();
   std::optional<DeviceMemoryResource> copy = resource;
   CHECK(*copy == resource);

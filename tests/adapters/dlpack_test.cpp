@@ -52,7 +52,7 @@ TEST_CASE_FIXTURE(DlpackTest, "a block goes to another library, whose deleter fr
   CHECK(live() == 0);
 }
 
-TEST_CASE_FIXTURE(DlpackTest, "what is imported is returned once") {
+TEST_CASE_FIXTURE(DlpackTest, "an imported tensor is returned to its exporter once") {
   const Stream own = stream();
   {
     ImportedTensor tensor(dlpack::export_tensor(memory.allocate(24, own), Shape{2, 3}, kFloat32));
@@ -67,7 +67,7 @@ TEST_CASE_FIXTURE(DlpackTest, "what is imported is returned once") {
   CHECK(live() == 0);
 }
 
-TEST_CASE("a tensor of another library is described as it is") {
+TEST_CASE("an imported tensor reports the data, layout and device of its exporter") {
   std::int64_t shape[] = {3, 4};
   std::int64_t strides[] = {1, 3};
   float numbers[13] = {};
@@ -100,7 +100,7 @@ TEST_CASE("a tensor of another library is described as it is") {
   CHECK_THROWS_AS(ImportedTensor{nullptr}, InvalidArgument);
 }
 
-TEST_CASE_FIXTURE(DlpackTest, "what is refused stays the caller's") {
+TEST_CASE_FIXTURE(DlpackTest, "a block stays with the caller if its export is refused") {
   const Stream own = stream();
   Allocation block = memory.allocate(24, own);
   for (const Shape& shape :
@@ -115,7 +115,8 @@ TEST_CASE_FIXTURE(DlpackTest, "what is refused stays the caller's") {
   }
 }
 
-TEST_CASE_FIXTURE(DlpackTest, "the consumer waits for the block, and the block for the consumer") {
+TEST_CASE_FIXTURE(DlpackTest,
+                  "the consumer waits for the producer's work, and reuse for the consumer's") {
   const Stream own = stream();
   const Stream consumer = stream();
   Allocation block = memory.allocate(40_MiB, own);
@@ -132,7 +133,7 @@ TEST_CASE_FIXTURE(DlpackTest, "the consumer waits for the block, and the block f
   CHECK(log.is_done("read"));
 }
 
-TEST_CASE_FIXTURE(DlpackTest, "devices have DLPack's numbers") {
+TEST_CASE_FIXTURE(DlpackTest, "devices are exported with DLPack's device types") {
   CHECK(dlpack::to_number(Device::cpu()).device_type == dlpack::kCpu);
   CHECK(dlpack::to_number(Device::cpu(), dlpack::HostKind::pinned).device_type ==
         dlpack::kCudaHost);

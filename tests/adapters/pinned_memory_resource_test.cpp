@@ -43,7 +43,8 @@ TEST_CASE_FIXTURE(PinnedResourceTest, "a container's memory is pinned, and freed
   CHECK(live() == 0);
 }
 
-TEST_CASE_FIXTURE(PinnedResourceTest, "copies from a container need no word to the allocator") {
+TEST_CASE_FIXTURE(PinnedResourceTest,
+                  "copies from a container are recorded without a call by the program") {
   const StreamLease stream = runtime->streams(Device::cuda(0)).acquire();
   const Allocation target = runtime->memory(Device::cuda(0)).allocate(4_MiB, stream);
   std::pmr::vector<unsigned char> source(4_MiB, 7, &resource);
@@ -55,7 +56,8 @@ TEST_CASE_FIXTURE(PinnedResourceTest, "copies from a container need no word to t
   CHECK(back == std::vector<unsigned char>(4_MiB, 7));
 }
 
-TEST_CASE_FIXTURE(PinnedResourceTest, "alignments up to a block's are kept, others refused") {
+TEST_CASE_FIXTURE(PinnedResourceTest,
+                  "alignments up to that of a block are honored, and others are refused") {
   for (const std::size_t alignment : {1, 8, 64, 256, 512}) {
     void* const block = resource.allocate(100, alignment);
     CHECK(reinterpret_cast<std::uintptr_t>(block) % alignment == 0);
@@ -70,7 +72,8 @@ TEST_CASE_FIXTURE(PinnedResourceTest, "alignments up to a block's are kept, othe
   CHECK(live() == 0);
 }
 
-TEST_CASE_FIXTURE(PinnedResourceTest, "what is refused is a std::bad_alloc, and changes nothing") {
+TEST_CASE_FIXTURE(PinnedResourceTest,
+                  "a refused request throws std::bad_alloc and changes nothing") {
   CHECK_THROWS_AS(std::pmr::vector<char>(1_GiB, &resource), std::bad_alloc);
   void* const first = resource.allocate(0);
   void* const second = resource.allocate(0);
@@ -97,7 +100,7 @@ TEST_CASE_FIXTURE(PinnedResourceTest, "resources of one allocator are equal") {
   resource.deallocate(block, 100);
 }
 
-TEST_CASE_FIXTURE(PinnedResourceTest, "in a child made by fork() a container ends without effect") {
+TEST_CASE_FIXTURE(PinnedResourceTest, "destroying a container in a forked child does nothing") {
   std::pmr::vector<char> kept(1000, 'x', &resource);
   CHECK_FALSE(stops_the_process([&] {
     try {

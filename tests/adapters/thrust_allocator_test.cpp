@@ -25,7 +25,7 @@ struct ThrustTest : MemoryTest {
   ThrustAllocator<float> allocator{*runtime, own};
 };
 
-TEST_CASE_FIXTURE(ThrustTest, "memory is allocated and freed by the traits") {
+TEST_CASE_FIXTURE(ThrustTest, "std::allocator_traits allocates and frees memory") {
   const auto block = Traits::allocate(allocator, 1000);
   CHECK(memory.find(block.get())->bytes == 1000 * sizeof(float));
   Traits::deallocate(allocator, block, 1000);
@@ -58,14 +58,15 @@ TEST_CASE_FIXTURE(ThrustTest, "memory serves its stream again while work is pend
   own.ref().sync();
 }
 
-TEST_CASE_FIXTURE(ThrustTest, "what is refused is a std::bad_alloc, and changes nothing") {
+TEST_CASE_FIXTURE(ThrustTest, "a refused request throws std::bad_alloc and changes nothing") {
   CHECK_THROWS_AS(static_cast<void>(allocator.allocate(100'000'000)), std::bad_alloc);
   const std::size_t most = std::numeric_limits<std::size_t>::max() / 2;
   CHECK_THROWS_AS(static_cast<void>(allocator.allocate(most)), std::bad_alloc);
   CHECK(live() == 0);
 }
 
-TEST_CASE("a pointer that is no block ends the process, and a child's free does nothing") {
+TEST_CASE(
+    "freeing an unknown pointer terminates the process, and a forked child's free does nothing") {
   ThrustTest test;
   const auto block = test.allocator.allocate(10);
   float nobody = 0;

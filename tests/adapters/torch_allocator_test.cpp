@@ -22,7 +22,7 @@ namespace {
 const std::function<void*(std::size_t, int, CUstream_st*)> allocate = berth_torch_alloc;
 const std::function<void(void*, std::size_t, int, CUstream_st*)> deallocate = berth_torch_free;
 
-TEST_CASE("blocks come from the device that PyTorch names, and serve again") {
+TEST_CASE("blocks come from the device that PyTorch names, and are reused") {
   for (const int device : {0, 1}) {
     void* const block = allocate(1_MiB, device, nullptr);
     REQUIRE(block != nullptr);
@@ -35,13 +35,13 @@ TEST_CASE("blocks come from the device that PyTorch names, and serve again") {
   }
 }
 
-TEST_CASE("nothing is asked for, nothing is freed") {
+TEST_CASE("a request of 0 bytes returns null, and freeing null does nothing") {
   CHECK(allocate(0, 0, nullptr) == nullptr);
   deallocate(nullptr, 0, 0, nullptr);
   berth_torch_record_stream(nullptr, nullptr);
 }
 
-TEST_CASE("what cannot be served is null, and the next call is served") {
+TEST_CASE("a failed request returns null, and the next call succeeds") {
   CHECK(allocate(2_GiB, 0, nullptr) == nullptr);
   CHECK(allocate(1_MiB, 2, nullptr) == nullptr);
   CHECK(allocate(1_MiB, -1, nullptr) == nullptr);
@@ -56,7 +56,7 @@ TEST_CASE("what cannot be served is null, and the next call is served") {
   deallocate(block, 1_MiB, 0, nullptr);
 }
 
-TEST_CASE("as the allocator of the process, what cannot be served is an exception") {
+TEST_CASE("berth_torch_alloc_or_throw() throws if a request fails") {
   CHECK_THROWS_AS(static_cast<void>(berth_torch_alloc_or_throw(2_GiB, 0, nullptr)), std::exception);
   CHECK_THROWS_AS(static_cast<void>(berth_torch_alloc_or_throw(1_MiB, 9, nullptr)), std::exception);
   CHECK(berth_torch_alloc_or_throw(0, 0, nullptr) == nullptr);
@@ -65,7 +65,7 @@ TEST_CASE("as the allocator of the process, what cannot be served is an exceptio
   deallocate(block, 1_MiB, 0, nullptr);
 }
 
-TEST_CASE("a fraction bounds what is reserved") {
+TEST_CASE("the memory fraction limits the reserved bytes") {
   berth_torch_memory_fraction(0.25, 1);
   CHECK(allocate(300_MiB, 1, nullptr) == nullptr);
   void* const block = allocate(200_MiB, 1, nullptr);
@@ -74,7 +74,7 @@ TEST_CASE("a fraction bounds what is reserved") {
   berth_torch_memory_fraction(1.0, 1);
 }
 
-TEST_CASE("reset gives everything back that is free") {
+TEST_CASE("berth_torch_reset() returns all free memory to the driver") {
   void* const block = allocate(600_MiB, 0, nullptr);
   REQUIRE(block != nullptr);
   deallocate(block, 600_MiB, 0, nullptr);
@@ -85,7 +85,7 @@ TEST_CASE("reset gives everything back that is free") {
   CHECK(other.memory(device).try_allocate(600_MiB, other.default_stream(device)));
 }
 
-TEST_CASE("a stream of PyTorch's that was recorded holds the block, on each device") {
+TEST_CASE("a recorded stream of PyTorch delays the reuse of a block, on each device") {
   Runtime framework;
   for (const int index : {0, 1}) {
     CAPTURE(index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libberth_torch.so offers to the allocator that is compiled for an installed PyTorch.
+// The functions of libberth_torch.so for the allocator that is compiled for an installed PyTorch.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +48,7 @@ TEST_CASE("a block is freed on its own device, which is found by its address") {
   CHECK_THROWS_AS(functions().free(first), InvalidArgument);
 }
 
-TEST_CASE("memory that is short is std::bad_alloc, and nothing else is") {
+TEST_CASE("only a lack of memory throws std::bad_alloc") {
   CHECK_THROWS_AS(static_cast<void>(functions().allocate(2_GiB, 0, nullptr)), std::bad_alloc);
   CHECK_THROWS_AS(static_cast<void>(functions().allocate(1_MiB, 9, nullptr)), InvalidArgument);
   CHECK(functions().allocate(0, 0, nullptr) == nullptr);
@@ -80,7 +80,7 @@ TEST_CASE("devices that are used can access each other's memory") {
   }
 }
 
-TEST_CASE("counters are those of the device and of its pools") {
+TEST_CASE("counters cover the device and its pools") {
   functions().free(functions().allocate(1_KiB, 1, nullptr));
   functions().trim();
   const PoolId id{0, 5};
@@ -138,7 +138,7 @@ TEST_CASE("a live block of a closed pool is still counted") {
   CHECK(functions().counters(0).bytes_allocated.current == before);
 }
 
-TEST_CASE("a device without memory has nothing to report") {
+TEST_CASE("counters of a device that does not exist are zero") {
   CHECK(functions().counters(7).bytes_reserved.current == 0);
   CHECK(functions().segments(7).empty());
   CHECK(functions().largest_free_block(7) == 0);

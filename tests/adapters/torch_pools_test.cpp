@@ -135,7 +135,8 @@ TEST_CASE_FIXTURE(PoolsTest, "a pool is closed after its last use, once the devi
   CHECK(pools() == before);
 }
 
-TEST_CASE_FIXTURE(PoolsTest, "a released pool serves others where memory is short") {
+TEST_CASE_FIXTURE(PoolsTest,
+                  "memory of a released pool serves other streams when the device runs short") {
   berth_torch_reset();
   berth_torch_memory_fraction(64.0 / 1024, 0);
   begin(0, id, only(captured));
@@ -166,7 +167,7 @@ TEST_CASE_FIXTURE(PoolsTest, "a request of a capture does not wait for released 
   berth_torch_reset();
 }
 
-TEST_CASE_FIXTURE(PoolsTest, "the latest of two routes serves a stream that both accept") {
+TEST_CASE_FIXTURE(PoolsTest, "the latest route serves a stream that several routes accept") {
   const PoolId later{8, 0};
   begin(0, id, [](CUstream_st*) { return true; });
   begin(0, later, only(captured));
@@ -189,7 +190,8 @@ TEST_CASE_FIXTURE(PoolsTest, "the latest of two routes serves a stream that both
   release(0, later);
 }
 
-TEST_CASE_FIXTURE(PoolsTest, "what a filter throws fails the request, and the next is served") {
+TEST_CASE_FIXTURE(PoolsTest,
+                  "an exception of a filter fails the request, and the next request succeeds") {
   bool is_broken = true;
   begin(0, id, [&](CUstream_st*) {
     if (is_broken) throw std::runtime_error("no capture state");
@@ -219,7 +221,7 @@ TEST_CASE_FIXTURE(PoolsTest, "a filter may call the library") {
   release(0, id);
 }
 
-TEST_CASE_FIXTURE(PoolsTest, "what names no pool or device changes nothing") {
+TEST_CASE_FIXTURE(PoolsTest, "calls that name no pool or device change nothing") {
   end(0, id);
   release(0, id);
   CHECK_THROWS_AS(begin(9, id, only(captured)), InvalidArgument);
@@ -233,7 +235,7 @@ TEST_CASE_FIXTURE(PoolsTest, "what names no pool or device changes nothing") {
   release(0, id);
 }
 
-TEST_CASE_FIXTURE(PoolsTest, "base address and stream record reach blocks of pools") {
+TEST_CASE_FIXTURE(PoolsTest, "base addresses are found and streams recorded for blocks of pools") {
   begin(0, id, only(captured));
   void* const block = from_pool(3_MiB, 0, captured.ref().native());
   end(0, id);
@@ -252,7 +254,8 @@ TEST_CASE_FIXTURE(PoolsTest, "base address and stream record reach blocks of poo
   release(0, id);
 }
 
-TEST_CASE_FIXTURE(PoolsTest, "a child made by fork() gets nothing, and leaves the parent's alone") {
+TEST_CASE_FIXTURE(PoolsTest,
+                  "a forked child is refused memory and does not affect the parent's pools") {
   begin(0, id, only(captured));
   void* const block = from_pool(1_MiB, 0, captured.ref().native());
   const pid_t child = fork();

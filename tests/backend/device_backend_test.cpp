@@ -64,7 +64,7 @@ TEST_CASE("cpu and cuda devices are described too") {
   CHECK(cuda.memory_bytes == devices.info(Device::cuda(1)).memory_bytes);
 }
 
-TEST_CASE("a device that a backend does not have is refused with those that it has") {
+TEST_CASE("resolving a missing device is refused, and the error lists the existing ones") {
   BackendFixture fixture;
   const DeviceRegistry& devices = fixture.runtime().devices();
   CHECK(message_of<InvalidArgument>([&] { return devices.resolve(fixture.device(2)); }) ==
@@ -79,7 +79,7 @@ TEST_CASE("a device that a backend does not have is refused with those that it h
                "cuda:0 has no backend: its memory comes from an allocator"));
 }
 
-TEST_CASE("what needs streams or addresses names the type and what is accepted") {
+TEST_CASE("functions that need streams or addresses refuse devices of a backend by name") {
   BackendFixture fixture;
   Runtime& runtime = fixture.runtime();
   const Device fake = fixture.device(0);
@@ -104,7 +104,7 @@ TEST_CASE("what needs streams or addresses names the type and what is accepted")
   }));
 }
 
-TEST_CASE("a type gets one backend, and no type of berth's own") {
+TEST_CASE("a device type accepts one backend, and berth's own types accept none") {
   BackendFixture fixture;
   const auto other = std::make_shared<FakeMachine>();
   const auto refusal = [&](std::string_view type) {

@@ -53,7 +53,7 @@ TEST_CASE("host memory goes to a device and back, whole and in part") {
   }
 }
 
-TEST_CASE("a buffer of 0 bytes needs nothing of the backend") {
+TEST_CASE("a buffer of 0 bytes makes no call of the backend") {
   BackendFixture fixture;
   fixture.machine->refusal = "no";
   const DeviceBuffer empty = fixture.buffers().create(fixture.device(0), nullptr, 0);
@@ -65,7 +65,7 @@ TEST_CASE("a buffer of 0 bytes needs nothing of the backend") {
   CHECK(copy.device() == fixture.device(1));
 }
 
-TEST_CASE("a type alone is its device 0") {
+TEST_CASE("a device type without an ordinal means its device 0") {
   BackendFixture fixture;
   const auto content = numbered_bytes(10);
   const DeviceBuffer buffer = fixture.buffers().create(Device::parse("fake"), content.data(), 10);
@@ -181,7 +181,7 @@ TEST_CASE("a failure while a file is read ends the transfer and frees what was b
   while (fixture.machine->fillings_live > 0) std::this_thread::yield();
 }
 
-TEST_CASE("a late operation is over when the backend says so, and destructors wait for it") {
+TEST_CASE("an asynchronous operation ends when the backend completes it, and destructors wait") {
   BackendFixture fixture;
   fixture.machine->is_late = true;
   const auto content = numbered_bytes(100);
@@ -258,7 +258,7 @@ TEST_CASE("a failure that nothing observes is reported once") {
   CHECK(fixture.simulation.reports.count(Severity::error) == 1);
 }
 
-TEST_CASE("a call that the backend refuses leaves nothing behind, and the next call works") {
+TEST_CASE("a call that the backend refuses leaves no state, and the next call succeeds") {
   BackendFixture fixture;
   const auto content = numbered_bytes(100);
   const DeviceBuffer good = fixture.buffers().create(fixture.device(0), content.data(), 100);
@@ -328,7 +328,7 @@ TEST_CASE("a backend that reports success and gives no buffer is refused") {
   CHECK(content_of(good) == content);
 }
 
-TEST_CASE("what is no range, no host memory or no device of a backend is refused") {
+TEST_CASE("invalid ranges, device pointers and devices without a backend are refused") {
   BackendFixture fixture;
   Runtime& runtime = fixture.runtime();
   const auto content = numbered_bytes(100);
@@ -480,7 +480,7 @@ TEST_CASE("many threads create, read and copy buffers at once") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("where no thread can be started, a buffer that needs one is not created") {
+TEST_CASE("a buffer that needs a thread is refused if none can be started") {
   if (!kCanRefuseThreads) return;
   BackendFixture fixture;
   const auto content = numbered_bytes(100);

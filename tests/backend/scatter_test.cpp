@@ -52,7 +52,7 @@ TEST_CASE("host memory is scattered to devices of several backends, and gathered
   CHECK(fixture.buffers().counters(other).bytes_read == 499 * 2);
 }
 
-TEST_CASE("a scatter or gather is over when all parts are, and fails with the first failure") {
+TEST_CASE("a scatter or gather ends with its last part, and reports the first failure") {
   BackendFixture fixture;
   const auto content = numbered_bytes(100);
   const BufferShard shards[] = {{fixture.device(0), 60}, {fixture.device(1), 40}};
@@ -80,7 +80,7 @@ TEST_CASE("a scatter or gather is over when all parts are, and fails with the fi
   CHECK(fixture.machine->buffers_live == 2);
 }
 
-TEST_CASE("a scatter or gather whose parts are not those of the whole is refused") {
+TEST_CASE("a scatter or gather is refused if its parts do not make up the whole") {
   BackendFixture fixture;
   const auto content = numbered_bytes(100);
   std::vector<std::byte> back(100);

@@ -94,7 +94,7 @@ std::optional<int> in_sandbox(const std::array<long, kCount>& calls, const Actio
 
 }  // namespace
 
-TEST_CASE("where membarrier is forbidden after its first use, owners are kept out without it") {
+TEST_CASE("mprotect replaces membarrier if a sandbox forbids it after its first use") {
 #if defined(__x86_64__)
   const std::optional<int> code =
       in_sandbox(std::array<long, 1>{SYS_membarrier}, [] { return meet_inside() ? 1 : 0; });
@@ -108,7 +108,7 @@ TEST_CASE("where membarrier is forbidden after its first use, owners are kept ou
 #endif
 }
 
-TEST_CASE("where that is forbidden, too, the process stops rather than let two threads in") {
+TEST_CASE("the process stops if the sandbox forbids both membarrier and mprotect") {
   const std::optional<int> code = in_sandbox(std::array<long, 2>{SYS_membarrier, SYS_mprotect}, [] {
     BiasedLock::fence();
     return 0;

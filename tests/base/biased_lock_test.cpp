@@ -51,7 +51,7 @@ bool is_missing() {
 
 }  // namespace
 
-TEST_CASE("the owner enters unless another thread forbids it") {
+TEST_CASE("the owner enters unless another thread forbids entry") {
   if (is_missing()) return;
   BiasedLock lock;
   for (int round = 0; round < 3; ++round) {
@@ -68,7 +68,7 @@ TEST_CASE("the owner enters unless another thread forbids it") {
   lock.leave();
 }
 
-TEST_CASE("each lock is forbidden by itself, and one fence serves all") {
+TEST_CASE("each lock is forbidden individually, and one fence covers all of them") {
   if (is_missing()) return;
   std::array<BiasedLock, 3> locks;
   locks[0].forbid();

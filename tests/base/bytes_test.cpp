@@ -32,7 +32,7 @@ TEST_CASE("byte counts parse with any known unit") {
   CHECK(parse_bytes("80 GB") == 80_GiB);
 }
 
-TEST_CASE("what is no byte count is refused by an error that quotes it") {
+TEST_CASE("text that is no byte count is refused, and the error quotes it") {
   for (const std::string text :
        {"", " ", "-1", "+1", "abc", "1x", "1KiBs", "1ib", "1bb", "1..2", ".",
         "18446744073709551616", "16777216TiB", "1 2", "1GiB ", "nan", "1e3"}) {

@@ -68,7 +68,7 @@ static_assert(is_one_exception<InvalidArgument> && is_one_exception<NotSupported
               is_one_exception<StreamCaptured> && is_one_exception<Cancelled> &&
               is_one_exception<FileError> && is_one_exception<BackendError>);
 
-TEST_CASE("the refusal of an empty owner is about the object, and not about what it would own") {
+TEST_CASE("the error for an empty object names the object and not its contents") {
   try {
     detail::refuse_empty("file");
     FAIL("nothing was thrown");
@@ -79,7 +79,7 @@ TEST_CASE("the refusal of an empty owner is about the object, and not about what
   }
 }
 
-TEST_CASE("out of memory is caught as itself, an Error, a bad_alloc and a std::exception") {
+TEST_CASE("OutOfMemory is caught as itself, Error, std::bad_alloc and std::exception") {
   const OutOfMemory error("full", 2);
   CHECK(handled<DriverError, OutOfMemory, Error>(error) == "second: full");
   CHECK(handled<Error, std::bad_alloc, std::exception>(error) == "first: full");
@@ -88,7 +88,7 @@ TEST_CASE("out of memory is caught as itself, an Error, a bad_alloc and a std::e
   CHECK(handled<std::runtime_error, std::logic_error, std::exception>(error) == "third: full");
 }
 
-TEST_CASE("every other error is caught as itself, an Error, a runtime_error and a std::exception") {
+TEST_CASE("every other error is caught as itself, Error, std::runtime_error and std::exception") {
   const auto check = [](const auto& error) {
     using E = std::decay_t<decltype(error)>;
     CHECK(handled<std::bad_alloc, E, Error>(error) == "second: text");
@@ -106,11 +106,11 @@ TEST_CASE("every other error is caught as itself, an Error, a runtime_error and 
   check(BackendError("text", 13));
 }
 
-TEST_CASE("an allocation failure of the host is no Error") {
+TEST_CASE("a std::bad_alloc of the host is not caught as Error") {
   CHECK(handled<Error, std::bad_alloc, std::exception>(std::bad_alloc()).starts_with("second: "));
 }
 
-TEST_CASE("a rethrown Result is a Standard exception again, with its message") {
+TEST_CASE("the error that a Result rethrows is a standard exception with its message") {
   Result<int> failed(OutOfMemory("full"));
   try {
     failed.value();

@@ -46,7 +46,7 @@ class Space {
 
 }  // namespace
 
-TEST_CASE("a near pointer takes half of a pointer's room, and lies in a union as it is") {
+TEST_CASE("a near pointer takes 4 bytes and can be a member of a union") {
   static_assert(sizeof(NearPointer<Record>) == 4);
   static_assert(std::is_trivially_default_constructible_v<NearPointer<Record>>);
   static_assert(std::is_trivially_destructible_v<NearPointer<Record>>);
@@ -59,7 +59,7 @@ TEST_CASE("a near pointer takes half of a pointer's room, and lies in a union as
   CHECK(either.pointer == nullptr);
 }
 
-TEST_CASE("it is null by {}, and after null was assigned") {
+TEST_CASE("a near pointer is null when value-initialized and after null was assigned") {
   Record record;
   Record other;
   CHECK(record.next.get() == nullptr);
@@ -70,7 +70,7 @@ TEST_CASE("it is null by {}, and after null was assigned") {
   CHECK(record.next == nullptr);
 }
 
-TEST_CASE("it points where it was told, before or behind itself, and serves as a pointer") {
+TEST_CASE("a near pointer points to addresses before and behind itself") {
   Record records[3];
   for (std::uint32_t index = 0; index < 3; ++index) records[index].value = index;
   records[1].next = &records[2];
@@ -84,7 +84,7 @@ TEST_CASE("it points where it was told, before or behind itself, and serves as a
   CHECK(records[1].next == &records[1]);
 }
 
-TEST_CASE("an assigned near pointer points to the same place as the other, not as far away") {
+TEST_CASE("copying a near pointer copies the address and not the distance") {
   Record records[5];
   records[0].next = &records[3];
   records[4].next = records[0].next;
@@ -96,7 +96,7 @@ TEST_CASE("an assigned near pointer points to the same place as the other, not a
   CHECK(records[0].next == &records[3]);
 }
 
-TEST_CASE("it reaches almost 8 GiB in both directions") {
+TEST_CASE("a near pointer reaches almost 8 GiB in both directions") {
   constexpr std::size_t kReach = (std::size_t{8} << 30) - 4096;
   const Space space(2 * kReach + 8192);
   Record* const low = space.at(0);
@@ -112,7 +112,7 @@ TEST_CASE("it reaches almost 8 GiB in both directions") {
 }
 
 #ifndef NDEBUG
-TEST_CASE("what it cannot reach, or tell from null, stops the process") {
+TEST_CASE("assigning an address out of reach, or one that looks like null, stops the process") {
   constexpr std::size_t kTooFar = std::size_t{9} << 30;
   const Space space(kTooFar + 4096);
   CHECK(stops_the_process([&] { space.at(0)->next = space.at(kTooFar); }));

@@ -26,7 +26,7 @@ constinit PerProcess<Shared> shared;
 
 }  // namespace
 
-TEST_CASE("all threads have one value, and a forked child one of its own, that nobody locks") {
+TEST_CASE("all threads share one value, and a forked child has its own, unlocked") {
   CHECK(fresh.find() == nullptr);
   const int& made = fresh.get();
   CHECK(fresh.find() == &made);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that begin on a host that is short of memory.
+// Threads that start while the host is short of memory.
 #include <cstddef>
 #include <thread>
 
@@ -37,7 +37,7 @@ struct Owner {
 
 }  // namespace
 
-TEST_CASE("a thread that there is no memory for has no part yet, whichever piece is missing") {
+TEST_CASE("a thread has no part while any of its allocations fails") {
   if (!BiasedLock::is_available()) {
     MESSAGE("no membarrier here: there are no parts");
     return;
@@ -64,7 +64,7 @@ TEST_CASE("a thread that there is no memory for has no part yet, whichever piece
   CHECK(owner.count() == 0);
 }
 
-TEST_CASE("a thread that never got a part for want of memory ends without telling anybody") {
+TEST_CASE("the end of a thread that got no part for lack of memory is not reported") {
   Owner owner;
   std::thread([&] {
     const ScarceMemory scarce(0);
@@ -74,7 +74,7 @@ TEST_CASE("a thread that never got a part for want of memory ends without tellin
   CHECK(owner.count() == 0);
 }
 
-TEST_CASE("a halt takes no memory, however many parts there are") {
+TEST_CASE("exclusive access allocates no memory, however many parts there are") {
   Owner owner;
   owner.parts.local_or_new();
   std::thread([&] {

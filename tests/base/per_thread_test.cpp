@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose part is whose, and what becomes of it when threads and owners begin and end in any order.
+// Which thread has which part, and what happens to parts when threads and owners end in any order.
 #include "base/per_thread.hpp"
 
 #include <atomic>
@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK(second.count() == 0);
 }
 
-TEST_CASE("the end of a thread is told under the owner's lock") {
+TEST_CASE("the end of a thread is reported to the owner under its lock") {
   if (is_missing()) return;
   Mutex mutex;
   bool was_locked = false;
@@ -130,13 +130,13 @@ TEST_CASE("the end of a thread is told under the owner's lock") {
   CHECK(was_locked);
 }
 
-TEST_CASE("a thread that never used an owner ends without telling it") {
+TEST_CASE("the end of a thread is not reported to an owner that it never used") {
   Owner owner;
   on_thread([&] { CHECK(owner.parts.local() == nullptr); });
   CHECK(owner.ended.empty());
 }
 
-TEST_CASE("an owner that ends before its threads leaves them nothing, and is told nothing") {
+TEST_CASE("threads keep no part of a destroyed owner and do not report their end to it") {
   if (is_missing()) return;
   std::atomic<int> step = 0;
   const auto wait_for = [&](int wanted) {
@@ -163,7 +163,7 @@ TEST_CASE("an owner that ends before its threads leaves them nothing, and is tol
   CHECK(later->count() == 0);
 }
 
-TEST_CASE("where there are too many owners the later ones go without, until others end") {
+TEST_CASE("an owner beyond the maximum has no parts until another owner ends") {
   if (is_missing()) return;
   std::deque<std::unique_ptr<Owner>> owners;
   for (int index = 0; index < 300; ++index) owners.push_back(std::make_unique<Owner>());
@@ -205,7 +205,7 @@ thread_local AtThreadEnd at_thread_end;
 
 }  // namespace
 
-TEST_CASE("what a thread does at its very end, after its parts are gone, makes no new one") {
+TEST_CASE("an access after the parts of an ending thread are gone creates no new part") {
   if (is_missing()) return;
   Owner owner;
   for (const bool is_before : {true, false}) {
@@ -222,7 +222,7 @@ TEST_CASE("what a thread does at its very end, after its parts are gone, makes n
   }
 }
 
-TEST_CASE("a halt keeps the owners out, of all parts, as long as it lasts") {
+TEST_CASE("exclusive access keeps threads out of their parts while it lasts") {
   if (is_missing()) return;
   constexpr int kOwners = 3;
   constexpr int kRounds = 2000;
@@ -264,7 +264,7 @@ TEST_CASE("a halt keeps the owners out, of all parts, as long as it lasts") {
   CHECK(owner.uses == entered);
 }
 
-TEST_CASE("a halt waits for the owner that is inside") {
+TEST_CASE("exclusive access waits for the thread that is inside its part") {
   if (is_missing()) return;
   Owner owner;
   BiasedLock& lock = owner.parts.local_or_new()->lock();
@@ -287,7 +287,7 @@ TEST_CASE("a halt waits for the owner that is inside") {
   CHECK(is_halted);
 }
 
-TEST_CASE("a thread that halts keeps its own part open, and others open again afterwards") {
+TEST_CASE("exclusive access leaves the own part open, and opens the others at its end") {
   if (is_missing()) return;
   Owner owner;
   Part& here = *owner.parts.local_or_new();

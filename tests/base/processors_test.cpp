@@ -38,7 +38,7 @@ TEST_CASE("without control groups, and without a bound, there is no quota") {
   CHECK(machine.quota() == std::nullopt);
 }
 
-TEST_CASE("the least of the group's own quota and those above it counts, rounded up") {
+TEST_CASE("the quota is the least of the group and its ancestors, rounded up") {
   const Machine machine;
   machine.write("proc/self/cgroup", "0::/pods/one/main\n");
   machine.write("sys/fs/cgroup/pods/cpu.max", "600000 100000\n");
@@ -60,7 +60,7 @@ TEST_CASE("a container sees its cgroup at the root") {
   CHECK(machine.quota() == 4);
 }
 
-TEST_CASE("groups of version 1 have quota and period in files of their own") {
+TEST_CASE("cgroups of version 1 have their quota and period in separate files") {
   const Machine machine;
   machine.write("proc/self/cgroup", "12:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n");
   CHECK(machine.quota() == std::nullopt);
@@ -74,7 +74,7 @@ TEST_CASE("groups of version 1 have quota and period in files of their own") {
   CHECK(machine.quota() == 1);
 }
 
-TEST_CASE("what is no quota bounds nothing") {
+TEST_CASE("malformed quotas are ignored") {
   const Machine machine;
   for (const char* const groups : {"", "nonsense\n", "0:\n", "::\n", "0::/\n"}) {
     machine.write("proc/self/cgroup", groups);

@@ -9,13 +9,13 @@ namespace quoted_test {
 
 using namespace berth;
 
-TEST_CASE("a quotation is short, and nothing but printable ASCII") {
+TEST_CASE("a quotation is short and consists of printable ASCII") {
   CHECK(berth::quoted("cuda:1") == "\"cuda:1\"");
   CHECK(berth::quoted("a\x1b[31m\n\x7f\xc3\xa9") == "\"a\\x1b[31m\\x0a\\x7f\\xc3\\xa9\"");
   CHECK(berth::quoted(std::string(41, 'x')) == "\"" + std::string(40, 'x') + "...\"");
 }
 
-TEST_CASE("a file name keeps its alphabet and loses control characters") {
+TEST_CASE("a file name keeps characters of UTF-8, and control characters are escaped") {
   CHECK(on_one_line("/tmp/\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80") ==
         "/tmp/\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
   CHECK(on_one_line("a\x1b[31m\n\x7f") == "a\\x1b[31m\\x0a\\x7f");
@@ -32,7 +32,7 @@ TEST_CASE("control characters beyond ASCII, and bytes that are no UTF-8, are esc
   CHECK(on_one_line("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
 }
 
-TEST_CASE("of a long file name its beginning and its end are kept") {
+TEST_CASE("a long file name keeps its beginning and its end") {
   const std::string name = "/" + std::string(100'000, 'd') + "/trace.csv";
   const std::string line = on_one_line(name);
   CHECK(line.size() == 243);

@@ -35,12 +35,12 @@ std::size_t largest_bucket_of_multiples() {
 
 }  // namespace
 
-TEST_CASE("keys that share a bucket without the secret are spread") {
+TEST_CASE("keys that collide under std::hash are spread over buckets") {
   CHECK(largest_bucket_of_multiples<std::hash<std::int64_t>>() == kKeys);  // what is mended
   CHECK(largest_bucket_of_multiples<SecretHash>() < 20);
 }
 
-TEST_CASE("small numbers in a row are spread") {
+TEST_CASE("consecutive small numbers are spread over buckets") {
   std::unordered_set<std::int64_t, SecretHash> set;
   for (std::int64_t i = 0; i < kKeys; ++i) set.insert(i);
   CHECK(largest_bucket(set) < 20);

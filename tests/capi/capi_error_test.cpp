@@ -28,7 +28,7 @@ std::string last_message() {
 
 }  // namespace
 
-TEST_CASE("what does not throw is BERTH_OK and leaves the last failure alone") {
+TEST_CASE("a call that does not throw returns BERTH_OK and keeps the last error") {
   status_of(InvalidArgument("before"));
   bool ran = false;
   CHECK(guarded([&] { ran = true; }) == BERTH_OK);

@@ -37,7 +37,8 @@ struct AddressQueryFixture : ContractFixture {
 
 // cuMemGetAddressRange: "the base address in *pbase and size in *psize of the allocation ... that
 // contains the input pointer dptr. Both parameters pbase and psize are optional."
-TEST_CASE_FIXTURE(AddressQueryFixture, "an address inside an allocation leads to all of it") {
+TEST_CASE_FIXTURE(AddressQueryFixture,
+                  "the address range of any address is that of its whole allocation") {
   CUdeviceptr start = 0;
   std::size_t bytes = 0;
   CHECK(get_range(&start, &bytes, device + kBytes - 1) == CUDA_SUCCESS);
@@ -64,7 +65,7 @@ TEST_CASE_FIXTURE(AddressQueryFixture, "pinned memory has the same address on th
 
 // cuMemHostGetFlags: "the flags pFlags that were specified when allocating the pinned host buffer";
 // "will fail if the pointer does not reside in an allocation".
-TEST_CASE_FIXTURE(AddressQueryFixture, "pinned memory says how it was allocated") {
+TEST_CASE_FIXTURE(AddressQueryFixture, "the allocation flags of pinned memory can be queried") {
   void* combined = nullptr;
   unsigned flags = 0;
   driver.mem_host_alloc(&combined, kBytes, unsigned{CU_MEMHOSTALLOC_WRITECOMBINED});
@@ -78,7 +79,8 @@ TEST_CASE_FIXTURE(AddressQueryFixture, "pinned memory says how it was allocated"
 
 // cuPointerGetAttributes: "this function will not return an error when the ptr encountered is not a
 // valid CUDA pointer. Instead, the attributes are assigned default NULL values".
-TEST_CASE_FIXTURE(AddressQueryFixture, "attributes of no pointer are null, and no error") {
+TEST_CASE_FIXTURE(AddressQueryFixture,
+                  "attributes of an unknown pointer are null, which is no error") {
   unsigned type = 99;
   CUcontext owner = context;
   std::array<CUpointer_attribute, 2> attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE,

@@ -60,7 +60,7 @@ struct BatchCopyFixture : ContractFixture {
 }  // namespace
 
 // "The batch as a whole executes in stream order".
-TEST_CASE_FIXTURE(BatchCopyFixture, "a batch comes after and before the work of its stream") {
+TEST_CASE_FIXTURE(BatchCopyFixture, "a batch is in the order of its stream") {
   if (batch == nullptr) return;
   fill(source, 5, kCount * kBytes, stream);
   CHECK(copy({attributes()}, {0}, stream) == CUDA_SUCCESS);

@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a capture begins neither twice nor on t
 // "It is invalid to synchronize or query the execution status of a stream which is being captured";
 // cuStreamEndCapture: "If capture was invalidated [...] a NULL graph will be returned."
 TEST_CASE_FIXTURE(GraphContractFixture,
-                  "asking or waiting for a captured stream ends in no graph") {
+                  "querying or synchronizing a captured stream invalidates the capture") {
   if (!available) return;
   const CUstream stream = make_stream();
   begin(stream);
@@ -91,7 +91,8 @@ TEST_CASE_FIXTURE(GraphContractFixture,
 
 // "[...] or a captured event"; CUDA_ERROR_CAPTURED_EVENT: "not permitted on an event which was last
 // recorded in a capturing stream."
-TEST_CASE_FIXTURE(GraphContractFixture, "asking or waiting for a captured event ends in no graph") {
+TEST_CASE_FIXTURE(GraphContractFixture,
+                  "querying or synchronizing a captured event invalidates the capture") {
   if (!available) return;
   const CUstream stream = make_stream();
   const CUevent event = make_event();
@@ -233,7 +234,8 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a captured stream cannot wait for work 
 }
 
 // CUDA_ERROR_CAPTURED_EVENT; cuEventRecord "will overwrite the previously captured state".
-TEST_CASE_FIXTURE(GraphContractFixture, "an event of a finished capture stands for no work") {
+TEST_CASE_FIXTURE(GraphContractFixture,
+                  "an event of a finished capture cannot be queried or waited for") {
   if (!available) return;
   const CUstream stream = make_stream();
   const CUstream other = make_stream();
@@ -274,7 +276,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a captured blocking stream blocks the l
 
 // The same: "and it was not created with cudaStreamNonBlocking".
 TEST_CASE_FIXTURE(GraphContractFixture,
-                  "a captured non-blocking stream lets the legacy stream be") {
+                  "a captured non-blocking stream does not block the legacy stream") {
   if (!available) return;
   const CUstream stream = make_stream(CU_STREAM_NON_BLOCKING);
   const CUdeviceptr memory = make_memory(64);
@@ -305,7 +307,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a capture does not end on a stream that
 
 // cuStreamEndCapture: "If the mode [...] was not CU_STREAM_CAPTURE_MODE_RELAXED, this call must be
 // from the same thread as cuStreamBeginCapture."
-TEST_CASE_FIXTURE(GraphContractFixture, "only a relaxed capture ends in another thread") {
+TEST_CASE_FIXTURE(GraphContractFixture, "only a relaxed capture can be ended by another thread") {
   if (!available) return;
   const CUstream stream = make_stream();
   const auto end_elsewhere = [&](CUgraph& graph) {
@@ -368,7 +370,8 @@ Allocation allocate_while_capturing(const GraphContractFixture& fixture, CUstrea
 }  // namespace
 
 // cuThreadExchangeStreamCaptureMode, its three modes.
-TEST_CASE_FIXTURE(GraphContractFixture, "captures forbid allocations as their modes have it") {
+TEST_CASE_FIXTURE(GraphContractFixture,
+                  "the mode of a capture determines whether allocations are forbidden") {
   if (!available) return;
   constexpr auto global = CU_STREAM_CAPTURE_MODE_GLOBAL;
   constexpr auto local = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -396,7 +399,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "captures forbid allocations as their mo
 // in *mode, and overwrites *mode with the previous mode"; CU_STREAM_CAPTURE_MODE_GLOBAL "is the
 // default".
 TEST_CASE_FIXTURE(GraphContractFixture,
-                  "a thread that relaxes itself may allocate in its capture") {
+                  "a thread in relaxed mode may allocate during its capture") {
   if (!available) return;
   const CUstream stream = make_stream();
   begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);

@@ -42,7 +42,7 @@ TEST_CASE("a device has one primary context, which lives as long as it is retain
 
 // "Primary Context Management", cuDevicePrimaryCtxRetain: "the created context is not pushed onto
 // the stack."
-TEST_CASE("retaining makes nothing current") {
+TEST_CASE("retaining a primary context does not make it current") {
   Driver& driver = contract_driver();
   CUcontext context = nullptr;
   driver.primary_ctx_retain(&context, 0);
@@ -61,7 +61,8 @@ TEST_CASE_FIXTURE(ContractFixture, "contexts are pushed and popped in order") {
 
 // "Context Management", cuCtxSetCurrent: "If ctx is NULL then this will be equivalent to popping
 // the top of the calling CPU thread's CUDA context stack (or a no-op if [it] is empty)."
-TEST_CASE_FIXTURE(ContractFixture, "setting null pops, and does nothing where the stack is empty") {
+TEST_CASE_FIXTURE(ContractFixture,
+                  "setting a null context pops the stack, and does nothing if it is empty") {
   driver.ctx_push_current(context);
   CHECK(driver.try_ctx_set_current(nullptr) == CUDA_SUCCESS);
   CHECK(current(driver) == context);
@@ -73,21 +74,21 @@ TEST_CASE_FIXTURE(ContractFixture, "setting null pops, and does nothing where th
 }
 
 // "Context Management", cuCtxGetCurrent: the context of the calling CPU thread.
-TEST_CASE_FIXTURE(ContractFixture, "the current context is the thread's own") {
+TEST_CASE_FIXTURE(ContractFixture, "each thread has its own current context") {
   CUcontext elsewhere = context;
   std::thread([&] { elsewhere = current(driver); }).join();
   CHECK(elsewhere == nullptr);
 }
 
 // "Context Management", cuCtxGetDevice.
-TEST_CASE_FIXTURE(ContractFixture, "the current context names its device") {
+TEST_CASE_FIXTURE(ContractFixture, "the device of the current context can be queried") {
   CUdevice device = -1;
   CHECK(driver.try_ctx_get_device(&device) == CUDA_SUCCESS);
   CHECK(device == 0);
 }
 
 // Each function's list of return values: CUDA_ERROR_INVALID_CONTEXT where no context is current.
-TEST_CASE("what needs a context is refused where none is current") {
+TEST_CASE("calls that need a context are refused if none is current") {
   Driver& driver = contract_driver();
   CUdevice device = -1;
   CUdeviceptr pointer = 0;
@@ -106,7 +107,7 @@ TEST_CASE("what needs a context is refused where none is current") {
 
 // "Peer Context Memory Access", cuCtxEnablePeerAccess: "CUDA_ERROR_INVALID_CONTEXT ... if the
 // current context is peerContext", "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED".
-TEST_CASE_FIXTURE(ContractFixture, "peer access is enabled once, and not to oneself") {
+TEST_CASE_FIXTURE(ContractFixture, "peer access is enabled once, and never to the own context") {
   CHECK(driver.try_ctx_enable_peer_access(context, 0U) == CUDA_ERROR_INVALID_CONTEXT);
   if (!has_two_devices()) return;
   int can = 0;

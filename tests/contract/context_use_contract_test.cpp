@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads and their contexts, and what is left when a context goes.
+// Contexts of threads, and the effects of destroying a context.
 // Source: CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory
 // Access".
 #include "contract/contract_driver.hpp"
@@ -27,7 +27,7 @@ int active(const Driver& driver, CUdevice device = 0) {
 }  // namespace
 
 // cuCtxSetCurrent: "this will replace the top of that stack with ctx."
-TEST_CASE_FIXTURE(ContractFixture, "setting a context does not make the stack higher") {
+TEST_CASE_FIXTURE(ContractFixture, "setting a context does not push onto the stack") {
   driver.ctx_push_current(context);
   CHECK(driver.try_ctx_set_current(context) == CUDA_SUCCESS);
   CHECK(driver.try_ctx_set_current(context) == CUDA_SUCCESS);
@@ -40,7 +40,7 @@ TEST_CASE_FIXTURE(ContractFixture, "setting a context does not make the stack hi
 
 // cuCtxPopCurrent: "If a context was current to the CPU thread before ... this function makes that
 // context current to the CPU thread again."
-TEST_CASE_FIXTURE(ContractFixture, "a context that was pushed on is current again after the pop") {
+TEST_CASE_FIXTURE(ContractFixture, "popping a context makes the previous one current again") {
   if (!has_two_devices()) return;
   {
     const SecondContext second(driver);
@@ -85,7 +85,7 @@ TEST_CASE("a primary context outlives the thread that retained it") {
 }
 
 // cuDevicePrimaryCtxGetState: "whether it is active", no more.
-TEST_CASE("asking for its state does not make a primary context active") {
+TEST_CASE("querying the state of a primary context does not activate it") {
   Driver& driver = contract_driver();
   CHECK(active(driver) == 0);
   CHECK(active(driver) == 0);
@@ -93,7 +93,7 @@ TEST_CASE("asking for its state does not make a primary context active") {
 }
 
 // "Primary Context Management": each device has its own.
-TEST_CASE("primary contexts of two devices are two") {
+TEST_CASE("two devices have different primary contexts") {
   Driver& driver = contract_driver();
   int count = 0;
   driver.device_get_count(&count);
@@ -114,7 +114,7 @@ TEST_CASE("primary contexts of two devices are two") {
 }
 
 // Each function's list of return values: CUDA_ERROR_INVALID_DEVICE.
-TEST_CASE("primary contexts are those of devices that exist") {
+TEST_CASE("a device that does not exist has no primary context") {
   Driver& driver = contract_driver();
   int count = 0;
   driver.device_get_count(&count);
@@ -157,7 +157,7 @@ TEST_CASE("a destroyed primary context cannot be used") {
 
 // cuDevicePrimaryCtxRelease: "The context is automatically reset once the last reference to it is
 // released", and with it goes what was allocated.
-TEST_CASE("memory goes with its primary context") {
+TEST_CASE("memory is freed with its primary context") {
   Driver& driver = contract_driver();
   CUdeviceptr memory = 0;
   {
@@ -173,7 +173,7 @@ TEST_CASE("memory goes with its primary context") {
 }
 
 // cuCtxEnablePeerAccess: CUDA_ERROR_INVALID_CONTEXT if "peerContext is not a valid context".
-TEST_CASE_FIXTURE(ContractFixture, "peer access is to a context") {
+TEST_CASE_FIXTURE(ContractFixture, "peer access is granted to a context") {
   CHECK(driver.try_ctx_enable_peer_access(nullptr, 0U) == CUDA_ERROR_INVALID_CONTEXT);
 }
 

@@ -32,7 +32,7 @@ struct CopyFixture : ContractFixture {
 }  // namespace
 
 // "Unified Addressing": the kind of a copy follows from its pointers.
-TEST_CASE_FIXTURE(CopyFixture, "bytes survive the way to the device, across it, and back") {
+TEST_CASE_FIXTURE(CopyFixture, "copies to a device, within it and back preserve the bytes") {
   std::vector<unsigned char> out(kBytes);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<unsigned char>(i * 7 + i / 251);
   const CUdeviceptr other = make_memory(kBytes);
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(CopyFixture, "a copy between host memories is over when the ca
 }
 
 // cuMemcpyAsync, cuMemsetD8Async of no bytes.
-TEST_CASE_FIXTURE(CopyFixture, "copying or filling nothing succeeds") {
+TEST_CASE_FIXTURE(CopyFixture, "copies and fills of 0 bytes succeed") {
   CHECK(driver.try_memcpy_async(device, device + 64, std::size_t{0}, stream) == CUDA_SUCCESS);
   CHECK(driver.try_memset_d8_async(device, static_cast<unsigned char>(1), std::size_t{0}, stream) ==
         CUDA_SUCCESS);
@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(CopyFixture, "a fill touches its bytes and no others") {
 
 // cuMemFree is preceded by the work that uses the memory: "this API may perform implicit
 // synchronization"; callers rely on it.
-TEST_CASE_FIXTURE(CopyFixture, "memory may be freed behind the work that uses it") {
+TEST_CASE_FIXTURE(CopyFixture, "memory can be freed while work that uses it is pending") {
   unsigned char* pinned = make_pinned(kBytes, 1);
   const CUdeviceptr source = make_memory(kBytes);
   fill(source, 9, kBytes, stream);

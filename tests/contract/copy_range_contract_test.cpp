@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes copies and fills touch, on which devices, and after what.
+// Which bytes copies and fills access, on which devices, and in which order.
 // Source: CUDA Driver API, "Memory Management", "Unified Addressing", "API synchronization
 // behavior"; CUDA C++ Programming Guide, "Stream and Event Behavior" on several devices.
 #include "contract/contract_driver.hpp"
@@ -115,7 +115,7 @@ TEST_CASE_FIXTURE(RangeFixture, "a copy between pinned memories follows the work
 
 // "Unified Addressing": the device of a pointer follows from its value, so that memory of two
 // devices is copied without naming them.
-TEST_CASE_FIXTURE(RangeFixture, "a plain copy can copy between devices") {
+TEST_CASE_FIXTURE(RangeFixture, "cuMemcpyAsync copies between devices") {
   if (!has_two_devices()) return;
   fill(device, 7, kBytes, stream);
   driver.stream_synchronize(stream);

@@ -20,7 +20,7 @@ TEST_CASE("cuInit may be repeated, and takes no flags") {
 
 // "Error Handling", cuGetErrorName: "If the error code is not recognized, CUDA_ERROR_INVALID_VALUE
 // will be returned and *pStr will be set to the NULL address."
-TEST_CASE("a known code has a name, an unknown one has none") {
+TEST_CASE("a known error code has a name, and an unknown one has none") {
   Driver& driver = contract_driver();
   const char* text = nullptr;
   CHECK(driver.try_get_error_name(CUDA_ERROR_OUT_OF_MEMORY, &text) == CUDA_SUCCESS);
@@ -33,7 +33,7 @@ TEST_CASE("a known code has a name, an unknown one has none") {
 
 // "Version Management", cuDriverGetVersion: "(1000 * major + 10 * minor)"; a null result is
 // CUDA_ERROR_INVALID_VALUE.
-TEST_CASE("the version is one that berth can use") {
+TEST_CASE("berth supports the driver's version") {
   Driver& driver = contract_driver();
   int version = 0;
   CHECK(driver.try_driver_get_version(&version) == CUDA_SUCCESS);
@@ -115,7 +115,7 @@ TEST_CASE("the attributes of a device have plausible values") {
 }
 
 // "Peer Context Memory Access", cuDeviceCanAccessPeer: CUDA_ERROR_INVALID_DEVICE.
-TEST_CASE("peer access is asked of two devices") {
+TEST_CASE("a query of peer access needs two existing devices") {
   Driver& driver = contract_driver();
   int can = -1;
   CHECK(driver.try_device_can_access_peer(&can, 0, -1) == CUDA_ERROR_INVALID_DEVICE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked without a context: errors, devices and their attributes.
+// Queries that need no context: errors, devices and their attributes.
 // Source: CUDA Driver API, "Error Handling", "Initialization", "Device Management".
 #include <cstdlib>
 #include <cstring>
@@ -80,7 +80,7 @@ TEST_CASE("an unknown error has no description") {
 
 // cuInit: "Initializes the driver API and must be called before any other function from the driver
 // API in the current process": once for all threads.
-TEST_CASE("a thread needs no cuInit of its own") {
+TEST_CASE("cuInit is not needed on each thread") {
   Driver& driver = contract_driver();
   int count = -1;
   CUresult result = CUDA_ERROR_UNKNOWN;
@@ -100,7 +100,7 @@ TEST_CASE("a device query with a null output is rejected") {
 }
 
 // Each function's list of return values: CUDA_ERROR_INVALID_DEVICE.
-TEST_CASE("a device that does not exist has neither name, identity nor memory") {
+TEST_CASE("queries of a device that does not exist are refused") {
   Driver& driver = contract_driver();
   for (const CUdevice device : {-1, device_count(driver)}) {
     char text[64] = {};
@@ -114,7 +114,7 @@ TEST_CASE("a device that does not exist has neither name, identity nor memory") 
 }
 
 // cuDeviceGetAttribute: CUDA_ERROR_INVALID_VALUE.
-TEST_CASE("an attribute that does not exist has no value") {
+TEST_CASE("a query of an attribute that does not exist is refused") {
   int value = -1;
   CHECK(contract_driver().try_device_get_attribute(&value, static_cast<CUdevice_attribute>(0), 0) ==
         CUDA_ERROR_INVALID_VALUE);
@@ -150,7 +150,7 @@ TEST_CASE("a device has limits for textures and surfaces") {
 
 // cuModuleGetLoadingMode: "Returns lazy loading mode in *mode. The lazy loading mode is controlled
 // by CUDA_MODULE_LOADING env variable."
-TEST_CASE("a driver says how it loads modules") {
+TEST_CASE("the module loading mode can be queried") {
   auto* const get = CONTRACT_FUNCTION(cuModuleGetLoadingMode, 11070);
   if (get == nullptr) {
     MESSAGE("skipped: needs CUDA 11.7");
@@ -170,7 +170,7 @@ TEST_CASE("a device with unified addresses maps host memory") {
 }
 
 // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: "Maximum optin shared memory per block".
-TEST_CASE("opting in does not make shared memory smaller") {
+TEST_CASE("the opt-in maximum of shared memory is at least the default maximum") {
   Driver& driver = contract_driver();
   const int plain = attribute(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
   CHECK(plain > 0);
@@ -179,7 +179,7 @@ TEST_CASE("opting in does not make shared memory smaller") {
 }
 
 // CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED: "Device supports host memory registration".
-TEST_CASE_FIXTURE(ContractFixture, "a device that can register host memory does") {
+TEST_CASE_FIXTURE(ContractFixture, "a device that reports host registration supports it") {
   const int can = attribute(driver, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
   constexpr std::size_t bytes = 64 << 10;
   void* own = std::aligned_alloc(4096, bytes);

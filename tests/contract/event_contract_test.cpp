@@ -10,7 +10,7 @@ using namespace berth::test;
 // cuEventRecord: "Before the first call to cuEventRecord(), an event represents an empty set of
 // work".
 TEST_CASE_FIXTURE(ContractFixture,
-                  "an event that was never recorded is done, and blocks no stream") {
+                  "an event that was never recorded is completed and blocks no stream") {
   const CUevent event = make_event();
   const CUstream stream = make_stream();
   CHECK(driver.try_event_query(event) == CUDA_SUCCESS);
@@ -22,7 +22,7 @@ TEST_CASE_FIXTURE(ContractFixture,
 }
 
 // cuEventCreate: "CU_EVENT_INTERPROCESS must be specified along with CU_EVENT_DISABLE_TIMING."
-TEST_CASE_FIXTURE(ContractFixture, "an event is made with known flags") {
+TEST_CASE_FIXTURE(ContractFixture, "an event is created with known flags only") {
   CUevent event = nullptr;
   CHECK(driver.try_event_create(&event, 0x80U) == CUDA_ERROR_INVALID_VALUE);
   CHECK(driver.try_event_create(&event, unsigned{CU_EVENT_INTERPROCESS}) ==
@@ -31,8 +31,7 @@ TEST_CASE_FIXTURE(ContractFixture, "an event is made with known flags") {
 
 // cuEventQuery: success "if all captured work has been completed", CUDA_ERROR_NOT_READY otherwise;
 // "Uses of hStream after this call do not modify hEvent."
-TEST_CASE_FIXTURE(ContractFixture,
-                  "an event stands for the work before it, and for none after it") {
+TEST_CASE_FIXTURE(ContractFixture, "an event marks the work before its record, and none after it") {
   const CUevent early = make_event();
   const CUevent late = make_event();
   const CUstream stream = make_stream();
@@ -74,7 +73,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a stream waits for the work behind an event"
 
 // cuEventRecord: "cuStreamWaitEvent() use[s] the most recently captured state at the time of the
 // API call, and [is] not affected by later calls to cuEventRecord()."
-TEST_CASE_FIXTURE(ContractFixture, "a wait keeps to the record of its time") {
+TEST_CASE_FIXTURE(ContractFixture, "a wait applies to the latest record before the wait") {
   const CUevent event = make_event();
   const CUstream first = make_stream();
   const CUstream second = make_stream();
@@ -152,7 +151,7 @@ TEST_CASE_FIXTURE(ContractFixture,
 }
 
 // cuEventElapsedTime: CUDA_ERROR_NOT_READY while one "has not yet been completed".
-TEST_CASE_FIXTURE(ContractFixture, "elapsed time is known once both events are done") {
+TEST_CASE_FIXTURE(ContractFixture, "elapsed time is available once both events are completed") {
   const CUevent start = make_event(CU_EVENT_DEFAULT);
   const CUevent end = make_event(CU_EVENT_DEFAULT);
   const CUstream stream = make_stream();
@@ -172,7 +171,7 @@ TEST_CASE_FIXTURE(ContractFixture, "elapsed time is known once both events are d
 
 // cuEventElapsedTime: CUDA_ERROR_INVALID_HANDLE where an event was never recorded, or was "created
 // with the CU_EVENT_DISABLE_TIMING flag".
-TEST_CASE_FIXTURE(ContractFixture, "elapsed time needs recorded events that keep time") {
+TEST_CASE_FIXTURE(ContractFixture, "elapsed time needs recorded events with timing") {
   const CUevent timed = make_event(CU_EVENT_DEFAULT);
   const CUevent untimed = make_event(CU_EVENT_DISABLE_TIMING);
   const CUevent unrecorded = make_event(CU_EVENT_DEFAULT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an event stands for, who may ask, and what it measures.
+// What an event marks, which threads may query it, and what it measures.
 // Source: CUDA Driver API, "Event Management"; CUDA C++ Programming Guide, "Stream and Event
 // Behavior" on several devices.
 #include "contract/contract_driver.hpp"
@@ -49,7 +49,7 @@ TEST_CASE_FIXTURE(ContractFixture, "an event is queried without a current contex
 
 // cuEventSynchronize: "Waits until the completion of all work currently captured"; with
 // CU_EVENT_BLOCKING_SYNC the thread blocks, without it busy-waits, for the same.
-TEST_CASE_FIXTURE(ContractFixture, "the host waits for an event's work, busy or blocked") {
+TEST_CASE_FIXTURE(ContractFixture, "the host waits for an event, by spinning or blocking") {
   for (const unsigned flags : {unsigned{CU_EVENT_DISABLE_TIMING},
                                unsigned{CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC}}) {
     const CUevent event = make_event(flags);
@@ -93,7 +93,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a record with default flags is a record") {
 }
 
 // Each function's list of return values: CUDA_ERROR_INVALID_HANDLE.
-TEST_CASE_FIXTURE(ContractFixture, "null is no event") {
+TEST_CASE_FIXTURE(ContractFixture, "a null event is refused") {
   const CUstream stream = make_stream();
   const CUevent none = nullptr;
   CHECK(driver.try_event_record(none, stream) == CUDA_ERROR_INVALID_HANDLE);
@@ -152,7 +152,7 @@ TEST_CASE_FIXTURE(ContractFixture, "elapsed time is not known before the first e
 }
 
 // cuEventCreate: "Valid flags include" these, and an event takes them together.
-TEST_CASE_FIXTURE(ContractFixture, "an event takes its flags in any combination") {
+TEST_CASE_FIXTURE(ContractFixture, "an event accepts any combination of its flags") {
   for (const unsigned flags : {unsigned{CU_EVENT_DEFAULT}, unsigned{CU_EVENT_BLOCKING_SYNC},
                                unsigned{CU_EVENT_DISABLE_TIMING},
                                unsigned{CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING}}) {
@@ -185,7 +185,7 @@ TEST_CASE_FIXTURE(ContractFixture, "the host waits for an event while another de
 
 // Programming Guide: elapsed time "will fail if the two input events are associated to different
 // devices".
-TEST_CASE_FIXTURE(ContractFixture, "no time elapses between events of different devices") {
+TEST_CASE_FIXTURE(ContractFixture, "elapsed time between events of different devices is refused") {
   if (!has_two_devices()) return;
   const CUevent here = make_event(CU_EVENT_DEFAULT);
   driver.event_record(here, CU_STREAM_LEGACY);

@@ -102,7 +102,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "each kind of captured work has its kind
 
 // cuGraphLaunch: "Each launch is ordered behind both any previous work in hStream and any previous
 // launches of hGraphExec."
-TEST_CASE_FIXTURE(GraphContractFixture, "a launch is a part of its stream") {
+TEST_CASE_FIXTURE(GraphContractFixture, "a launch is in the order of its stream") {
   if (!available) return;
   const CopyGraph graph(*this);
   const CUstream stream = make_stream();
@@ -136,7 +136,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "launches of one executable graph are in
 }
 
 // cuEventRecord: "the contents of hStream at the time of this call".
-TEST_CASE_FIXTURE(GraphContractFixture, "an event after a launch stands for all of it") {
+TEST_CASE_FIXTURE(GraphContractFixture, "an event recorded after a launch marks the whole launch") {
   if (!available) return;
   const CUstream origin = make_stream();
   const CUstream fork = make_stream();
@@ -192,8 +192,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "an executable graph is a copy of its gr
 
 // cuGraphExecDestroy: "If the executable graph is in-flight, it will not be terminated, but rather
 // freed asynchronously on completion."
-TEST_CASE_FIXTURE(GraphContractFixture,
-                  "an executable graph that is destroyed still ends its work") {
+TEST_CASE_FIXTURE(GraphContractFixture, "work of a destroyed executable graph still completes") {
   if (!available) return;
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(64);
@@ -255,7 +254,8 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a captured copy uses host memory as it 
 
 // CU_EVENT_RECORD_EXTERNAL: "create an event record node"; cuGraphAddEventRecordNode: "Each launch
 // of the graph will record event".
-TEST_CASE_FIXTURE(GraphContractFixture, "an external record stands for work of the latest launch") {
+TEST_CASE_FIXTURE(GraphContractFixture,
+                  "an external event record marks work of the latest launch") {
   if (!available) return;
   const CUstream stream = make_stream();
   const CUevent event = make_event();
@@ -281,7 +281,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "an external record stands for work of t
 // CU_EVENT_WAIT_EXTERNAL: "create an event wait node"; "This flag is invalid when used outside of
 // capture."
 TEST_CASE_FIXTURE(GraphContractFixture,
-                  "an external wait waits for the event of the launch's time") {
+                  "an external wait waits for the event's latest record before the launch") {
   if (!available) return;
   const CUstream stream = make_stream();
   const CUstream other = make_stream();

@@ -73,7 +73,7 @@ struct GraphMemoryFixture : GraphContractFixture {
 
 // cuGraphAddMemAllocNode: "it returns the address of the allocation in nodeParams.dptr"; the getter
 // "Returns the parameters of a memory alloc node".
-TEST_CASE_FIXTURE(GraphMemoryFixture, "a node that allocates says what it allocates") {
+TEST_CASE_FIXTURE(GraphMemoryFixture, "the parameters of an allocation node can be queried") {
   if (!available) return;
   const CUdeviceptr memory = add_memory();
   CHECK(type(node) == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
@@ -95,7 +95,7 @@ TEST_CASE_FIXTURE(GraphMemoryFixture, "a node that allocates says what it alloca
 
 // cuGraphAddMemFreeNode: "will return CUDA_ERROR_INVALID_VALUE if the user attempts to free: an
 // allocation twice in the same graph. An address that was not returned by an allocation node."
-TEST_CASE_FIXTURE(GraphMemoryFixture, "a graph frees what a node allocated, and once") {
+TEST_CASE_FIXTURE(GraphMemoryFixture, "a graph frees the memory of an allocation node once") {
   if (!available) return;
   const CUdeviceptr memory = add_memory();
   const CUdeviceptr other = make_memory(kBytes);
@@ -141,7 +141,7 @@ TEST_CASE_FIXTURE(GraphMemoryFixture, "a capture records allocation and free") {
 // "it can be accessed not only by nodes in the graph ..., but also by stream operations ordered
 // after the graph's execution but before the allocation is freed"; freed by "passing the allocation
 // to cuMemFreeAsync". Guide: the graph can then be launched again.
-TEST_CASE_FIXTURE(GraphMemoryFixture, "memory that a graph leaves is the program's to free") {
+TEST_CASE_FIXTURE(GraphMemoryFixture, "the program frees memory that a graph leaves allocated") {
   if (!available) return;
   const CUdeviceptr memory = add_memory();
   instantiate();
@@ -160,7 +160,8 @@ TEST_CASE_FIXTURE(GraphMemoryFixture, "memory that a graph leaves is the program
 
 // Guide, "Graph Memory Nodes": a graph with unfreed memory "cannot be relaunched" without
 // CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH.
-TEST_CASE_FIXTURE(GraphMemoryFixture, "a launch allocates nothing twice") {
+TEST_CASE_FIXTURE(GraphMemoryFixture,
+                  "a second launch is refused while memory of the first is allocated") {
   if (!available) return;
   const CUdeviceptr memory = add_memory();
   instantiate();
@@ -173,7 +174,8 @@ TEST_CASE_FIXTURE(GraphMemoryFixture, "a launch allocates nothing twice") {
 
 // CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH: "Automatically free memory allocated in a graph
 // before relaunching".
-TEST_CASE_FIXTURE(GraphMemoryFixture, "a launch frees what the one before left, where it is told") {
+TEST_CASE_FIXTURE(GraphMemoryFixture,
+                  "with the auto-free flag a launch frees memory that the previous launch left") {
   if (!available) return;
   const CUdeviceptr memory = add_memory();
   instantiate(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);

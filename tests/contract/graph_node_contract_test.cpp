@@ -98,7 +98,7 @@ struct NodeFixture : GraphContractFixture {
 
 // cuGraphAddMemcpyNode, cuGraphAddMemsetNode: "Creates a [...] node and adds it to a graph [...]
 // When the graph is launched, the node will perform" the copy or the fill.
-TEST_CASE_FIXTURE(NodeFixture, "a graph of a fill and a copy that a program adds") {
+TEST_CASE_FIXTURE(NodeFixture, "a program adds a fill and a copy to a graph") {
   if (!available) return;
   const CUgraphNode first = add_fill(0, 7);
   const CUgraphNode second = add_copy(64, 0, {first});
@@ -196,7 +196,7 @@ TEST_CASE_FIXTURE(NodeFixture, "a graph and its executable graph change apart") 
 }
 
 // cuGraphExecMemcpyNodeSetParams, of a node that was captured.
-TEST_CASE_FIXTURE(NodeFixture, "a copy that was captured tells its parameters and gets others") {
+TEST_CASE_FIXTURE(NodeFixture, "parameters of a captured copy can be queried and changed") {
   if (!available) return;
   const auto get = CONTRACT_FUNCTION(cuGraphMemcpyNodeGetParams, 10000);
   const auto set_exec = CONTRACT_FUNCTION(cuGraphExecMemcpyNodeSetParams, 10020);
@@ -366,7 +366,8 @@ TEST_CASE_FIXTURE(NodeFixture, "nodes are added by generic parameters") {
 }
 
 // The same, for what is not valid.
-TEST_CASE_FIXTURE(NodeFixture, "generic parameters that are not clean are refused") {
+TEST_CASE_FIXTURE(NodeFixture,
+                  "generic parameters with nonzero reserved fields or missing values are refused") {
   if (!available) return;
   CUgraphNode node = nullptr;
   CUgraphNodeParams params{};
@@ -382,7 +383,7 @@ TEST_CASE_FIXTURE(NodeFixture, "generic parameters that are not clean are refuse
 }
 
 // cuGraphHostNodeSetParams, cuGraphEventRecordNodeSetEvent and their kind.
-TEST_CASE_FIXTURE(NodeFixture, "nodes of host functions and events tell what they do") {
+TEST_CASE_FIXTURE(NodeFixture, "parameters of host function and event nodes can be queried") {
   if (!available) return;
   const auto get_host = CONTRACT_FUNCTION(cuGraphHostNodeGetParams, 10000);
   const auto set_host = CONTRACT_FUNCTION(cuGraphExecHostNodeSetParams, 10020);
@@ -423,7 +424,7 @@ TEST_CASE_FIXTURE(NodeFixture, "nodes of host functions and events tell what the
 }
 
 // cuGraphExecChildGraphNodeSetParams: "childGraph [...] must have the same topology".
-TEST_CASE_FIXTURE(NodeFixture, "a child graph gets other parameters") {
+TEST_CASE_FIXTURE(NodeFixture, "the child graph of a node can be changed in an executable graph") {
   if (!available) return;
   const auto set_child = CONTRACT_FUNCTION(cuGraphExecChildGraphNodeSetParams, 11010);
   const CUgraphNode fill = add_fill(0, 1);

@@ -36,7 +36,7 @@ TEST_CASE_FIXTURE(ContractFixture, "one thread frees what another allocated") {
 }
 
 // Each function's list of return values: CUDA_ERROR_INVALID_VALUE.
-TEST_CASE_FIXTURE(ContractFixture, "nothing is made where there is no place for the result") {
+TEST_CASE_FIXTURE(ContractFixture, "an allocation without a result pointer is refused") {
   CHECK(driver.try_mem_alloc(static_cast<CUdeviceptr*>(nullptr), std::size_t{4096}) ==
         CUDA_ERROR_INVALID_VALUE);
   CHECK(driver.try_mem_host_alloc(static_cast<void**>(nullptr), std::size_t{4096}, 0U) ==
@@ -59,7 +59,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a context has no more memory than its device
 }
 
 // cuMemFree "Frees the memory space pointed to by dptr".
-TEST_CASE_FIXTURE(ContractFixture, "memory that was freed can be had again") {
+TEST_CASE_FIXTURE(ContractFixture, "freed memory can be allocated again") {
   std::size_t free = 0;
   std::size_t total = 0;
   driver.mem_get_info(&free, &total);

@@ -28,7 +28,7 @@ Search search(Lookup* lookup, const char* symbol, int version,
 
 // CU_GET_PROC_ADDRESS_SUCCESS: "The requested symbol was succesfully found based on input arguments
 // and pfn is valid".
-TEST_CASE("a function that is found is the driver's") {
+TEST_CASE("a function that is found belongs to the loaded driver") {
   Driver& driver = contract_driver();
   Lookup* lookup = find_lookup(driver);
   if (lookup == nullptr) return;
@@ -53,7 +53,7 @@ TEST_CASE("a function that does not exist is not found, which is no error") {
 
 // CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT: "The requested symbol was found but is not supported
 // by cudaVersion specified".
-TEST_CASE("a function is not found for a version that came before it") {
+TEST_CASE("a function is not found for a CUDA version older than itself") {
   Lookup* lookup = find_lookup(contract_driver());
   if (lookup == nullptr) return;
   const Search found = search(lookup, "cuLaunchHostFunc", 9000);
@@ -64,7 +64,7 @@ TEST_CASE("a function is not found for a version that came before it") {
 
 // cuGetProcAddress: "If the specified CUDA version is greater than the driver version, the API will
 // return CUDA_ERROR_INVALID_VALUE."
-TEST_CASE("a driver does not have functions of later versions") {
+TEST_CASE("a search for a version later than the driver's is refused") {
   Driver& driver = contract_driver();
   Lookup* lookup = find_lookup(driver);
   if (lookup == nullptr) return;
@@ -74,7 +74,7 @@ TEST_CASE("a driver does not have functions of later versions") {
 
 // cuGetProcAddress: for a version "greater than or equal to the CUDA version in which the driver
 // symbol was introduced", the function is found.
-TEST_CASE("a function is found from its own version on") {
+TEST_CASE("a function is found for its own version and later ones") {
   Lookup* lookup = find_lookup(contract_driver());
   if (lookup == nullptr) return;
   const Search first = search(lookup, "cuLaunchHostFunc", 10000);
@@ -84,7 +84,7 @@ TEST_CASE("a function is found from its own version on") {
 
 // cuGetProcAddress: "this API will return the function pointer to the corresponding versioned
 // function".
-TEST_CASE("a version has the ABI of its time") {
+TEST_CASE("the requested version selects the ABI of the function") {
   Lookup* lookup = find_lookup(contract_driver());
   if (lookup == nullptr) return;
   using Older = CUresult(const char*, void**, int, cuuint64_t);
@@ -129,7 +129,7 @@ TEST_CASE("only functions with a stream have a per-thread form") {
 }
 
 // cuGetProcAddress: CUDA_ERROR_INVALID_VALUE.
-TEST_CASE("a search needs a name, and a place for what it finds") {
+TEST_CASE("a search without a name or a result pointer is refused") {
   Lookup* lookup = find_lookup(contract_driver());
   if (lookup == nullptr) return;
   void* address = nullptr;

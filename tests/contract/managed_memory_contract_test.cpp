@@ -73,7 +73,8 @@ TEST_CASE_FIXTURE(ManagedFixture, "managed memory is copied like any other") {
 
 // RANGE_START_ADDR, RANGE_SIZE: of the allocation. IS_MANAGED: "a boolean that indicates whether
 // the pointer points to managed memory or not".
-TEST_CASE_FIXTURE(ManagedFixture, "managed memory is known as such, inside too") {
+TEST_CASE_FIXTURE(ManagedFixture,
+                  "pointer attributes identify managed memory, at interior addresses too") {
   if (managed == 0) return;
   for (const CUdeviceptr pointer : {managed, managed + kBytes - 1}) {
     CHECK(told<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer) == 1);
@@ -136,7 +137,8 @@ TEST_CASE_FIXTURE(ManagedFixture, "older programs prefetch and advise by device"
 }
 
 // Each function's list of return values: CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_DEVICE.
-TEST_CASE_FIXTURE(ManagedFixture, "only managed memory is prefetched and advised about") {
+TEST_CASE_FIXTURE(ManagedFixture,
+                  "prefetches and advice are refused for memory that is not managed") {
   auto* const prefetch = CONTRACT_FUNCTION(cuMemPrefetchAsync, 12020);
   auto* const advise = CONTRACT_FUNCTION(cuMemAdvise, 12020);
   if (managed == 0 || prefetch == nullptr) return;
@@ -154,7 +156,8 @@ TEST_CASE_FIXTURE(ManagedFixture, "only managed memory is prefetched and advised
 
 // cuMemRangeGetAttribute: "If ... all pages in the memory range have" what was said, it is told,
 // otherwise CU_DEVICE_INVALID, or 0.
-TEST_CASE_FIXTURE(ManagedFixture, "advice is told of memory about which all of it was given") {
+TEST_CASE_FIXTURE(ManagedFixture,
+                  "a range reports advice only if it was given for the whole range") {
   auto* const prefetch = CONTRACT_FUNCTION(cuMemPrefetchAsync, 12020);
   auto* const advise = CONTRACT_FUNCTION(cuMemAdvise, 12020);
   auto* const get = CONTRACT_FUNCTION(cuMemRangeGetAttribute, 8000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is mapped where, and who may use it.
+// Mappings of physical memory, and access to them.
 // Source: CUDA Driver API, "Virtual Memory Management", cuMemMap, cuMemUnmap, cuMemSetAccess.
 #include "contract/virtual_memory_contract.hpp"
 
@@ -67,7 +67,7 @@ TEST_CASE_FIXTURE(MappingFixture, "a mapping is no larger than its memory") {
 }
 
 // cuMemUnmap: "The range must be the entire contiguous address range that was mapped to."
-TEST_CASE_FIXTURE(MappingFixture, "addresses without a mapping are not unmapped along") {
+TEST_CASE_FIXTURE(MappingFixture, "a range with unmapped addresses cannot be unmapped") {
   if (!supported) return;
   const Block block = create();
   use(1, block);
@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(MappingFixture, "addresses without a mapping are not unmapped 
 
 // cuMemUnmap: "the address range is converted to an address reservation and can be used for a
 // future calls to cuMemMap".
-TEST_CASE_FIXTURE(MappingFixture, "addresses are used in turn for different memory") {
+TEST_CASE_FIXTURE(MappingFixture, "the same addresses can map different memory in turn") {
   if (!supported) return;
   const Block blocks[] = {create(), create()};
   for (std::size_t round = 0; round < 4; ++round) {
@@ -95,7 +95,7 @@ TEST_CASE_FIXTURE(MappingFixture, "addresses are used in turn for different memo
 }
 
 // cuMemUnmap: backing memory is freed only "if there are no existing mappings".
-TEST_CASE_FIXTURE(MappingFixture, "memory lasts as long as its last mapping") {
+TEST_CASE_FIXTURE(MappingFixture, "physical memory lives as long as its last mapping") {
   if (!supported) return;
   const Block block = create();
   use(0, block);
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(MappingFixture, "access is not set on a part of a mapping") {
 
 // cuMemSetAccess: the descriptions say "how to change the mapping for each location"; what is
 // mapped stays.
-TEST_CASE_FIXTURE(MappingFixture, "bytes survive while no device has access") {
+TEST_CASE_FIXTURE(MappingFixture, "bytes are preserved while no device has access") {
   if (!supported) return;
   const Block block = create();
   use(0, block);
@@ -180,7 +180,7 @@ TEST_CASE_FIXTURE(MappingFixture, "access is set for several devices at once") {
 
 // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: the "device against which the memory was allocated",
 // wherever it is mapped and whatever is current.
-TEST_CASE_FIXTURE(MappingFixture, "mapped memory knows the device that it is made on") {
+TEST_CASE_FIXTURE(MappingFixture, "pointer attributes give the device of mapped memory") {
   if (!supported || !has_two_devices()) return;
   properties.location.id = 1;
   const Block block = create();

@@ -45,7 +45,8 @@ TEST_CASE_FIXTURE(ContractFixture, "an allocation of nothing is refused") {
 }
 
 // cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY; cuMemGetInfo: free never exceeds total.
-TEST_CASE_FIXTURE(ContractFixture, "more than there is cannot be had, and asking does no harm") {
+TEST_CASE_FIXTURE(ContractFixture,
+                  "a request larger than the device's memory fails and has no other effect") {
   std::size_t free = 0;
   std::size_t total = 0;
   CHECK(driver.try_mem_get_info(&free, &total) == CUDA_SUCCESS);
@@ -58,7 +59,7 @@ TEST_CASE_FIXTURE(ContractFixture, "more than there is cannot be had, and asking
 
 // cuMemFree: "dptr, which must have been returned by a previous call" to an allocation function;
 // CUDA_ERROR_INVALID_VALUE.
-TEST_CASE_FIXTURE(ContractFixture, "only a live allocation is freed, by its start") {
+TEST_CASE_FIXTURE(ContractFixture, "a free accepts only the start of a live allocation") {
   const CUdeviceptr pointer = make_memory(4096);
   int local = 0;
   CHECK(driver.try_mem_free(pointer + 256) == CUDA_ERROR_INVALID_VALUE);
@@ -93,7 +94,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a pointer into pageable memory is unknown") 
 
 // cuMemHostAlloc: "accessible to the device"; "the device pointer ... is always equal to the
 // returned host pointer".
-TEST_CASE_FIXTURE(ContractFixture, "pinned memory is host memory that the device reaches") {
+TEST_CASE_FIXTURE(ContractFixture, "pinned memory is host memory that the device can access") {
   unsigned char* pinned = make_pinned(4096, 7);
   const CUdeviceptr pointer = address_of(pinned + 10);
   CHECK(pinned[4095] == 7);
@@ -107,7 +108,7 @@ TEST_CASE_FIXTURE(ContractFixture, "pinned memory is host memory that the device
 
 // cuMemHostAlloc, cuMemFreeHost: CUDA_ERROR_INVALID_VALUE.
 TEST_CASE_FIXTURE(ContractFixture,
-                  "pinned memory is asked for with known flags, and freed by its start") {
+                  "pinned memory is allocated with known flags and freed by its start") {
   void* pointer = nullptr;
   CHECK(driver.try_mem_host_alloc(&pointer, std::size_t{4096}, 0x80U) == CUDA_ERROR_INVALID_VALUE);
   int local = 0;

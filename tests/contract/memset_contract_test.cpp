@@ -49,7 +49,7 @@ struct MemsetFixture : ContractFixture {
 
 // cuMemsetD8, cuMemsetD16, cuMemsetD32: "Sets the memory range of N ... values to the specified
 // value".
-TEST_CASE_FIXTURE(MemsetFixture, "a fill counts values, and repeats the whole value") {
+TEST_CASE_FIXTURE(MemsetFixture, "the size of a fill counts values and not bytes") {
   CHECK(fill8(device, 0x21, 8) == CUDA_SUCCESS);
   CHECK(values<unsigned char>(9) ==
         std::vector<unsigned char>{0x21, 0x21, 0x21, 0x21, 0x21, 0x21, 0x21, 0x21, 0});

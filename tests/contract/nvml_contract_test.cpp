@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVML, and that it speaks of the same devices as CUDA does.
+// NVML, and its agreement with CUDA about the devices.
 // Source: NVML API Reference Guide, "Initialization and Cleanup", "System Queries", "Device
 // Queries".
 #include <cstring>
@@ -84,7 +84,7 @@ struct NvmlFixture {
 }  // namespace
 
 // nvmlDeviceGetHandleByPciBusId: any device of CUDA's is one of NVML's, at the same PCI address.
-TEST_CASE_FIXTURE(NvmlFixture, "NVML has every device of CUDA's") {
+TEST_CASE_FIXTURE(NvmlFixture, "NVML lists every device that CUDA enumerates") {
   if (!available) return;
   int count = 0;
   driver.device_get_count(&count);
@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "no device has a UUID of zeros") {
 
 // nvmlDeviceGetHandleByPciBusId: NVML_ERROR_NOT_FOUND "if pciBusId does not match a valid device on
 // the system".
-TEST_CASE_FIXTURE(NvmlFixture, "no device is at an address without one") {
+TEST_CASE_FIXTURE(NvmlFixture, "a PCI address without a device is not found") {
   if (!available) return;
   nvml::Device device = nullptr;
   CHECK(find_by_pci("0000:FF:1F.0", device) == nvml::kNotFound);
@@ -147,7 +147,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "NVML's indices run from zero to the count") {
 }
 
 // nvmlDeviceGetUUID, nvmlDeviceGetName: NVML_ERROR_INSUFFICIENT_SIZE "if length is too small".
-TEST_CASE_FIXTURE(NvmlFixture, "NVML does not cut a text short") {
+TEST_CASE_FIXTURE(NvmlFixture, "NVML refuses a buffer that is too small for a text") {
   if (!available) return;
   char text[nvml::kTextBytes] = {};
   CHECK(call<nvml::DeviceGetUuidFn>("nvmlDeviceGetUUID", first(), text, 4U) ==
@@ -180,7 +180,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "NVML and CUDA agree on the version of CUDA") {
 
 // nvmlMemory_t: free is "Unallocated device memory", used the "Sum of Reserved and Allocated device
 // memory".
-TEST_CASE_FIXTURE(NvmlFixture, "memory is either used or free") {
+TEST_CASE_FIXTURE(NvmlFixture, "used and free memory add up to the total") {
   if (!available) return;
   nvml::Memory memory{};
   CHECK(call<nvml::DeviceGetMemoryInfoFn>("nvmlDeviceGetMemoryInfo", first(), &memory) ==
@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "memory is either used or free") {
 
 // nvmlMemory_t: "Total physical device memory"; cuDeviceTotalMem: what of it is "available on the
 // device".
-TEST_CASE_FIXTURE(NvmlFixture, "CUDA offers no more memory than NVML sees") {
+TEST_CASE_FIXTURE(NvmlFixture, "CUDA reports no more memory than NVML") {
   if (!available) return;
   nvml::Memory memory{};
   std::size_t available_bytes = 0;

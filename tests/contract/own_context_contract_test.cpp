@@ -99,7 +99,8 @@ TEST_CASE_FIXTURE(OwnContextFixture, "the flags, id and version of a context can
 
 // cuCtxCreate: "Only one of the scheduling flags can be set"; "CUDA_ERROR_INVALID_VALUE if invalid
 // parameter was passed".
-TEST_CASE_FIXTURE(OwnContextFixture, "a context of no device, or of two minds, is refused") {
+TEST_CASE_FIXTURE(OwnContextFixture,
+                  "a context with a missing device or contradictory flags is refused") {
   if (create == nullptr) return;
   CUcontext made = nullptr;
   CHECK(create(&made, nullptr, 0, -1) == CUDA_ERROR_INVALID_DEVICE);
@@ -127,7 +128,8 @@ TEST_CASE_FIXTURE(OwnContextFixture, "a device is found by its PCI address") {
 // cuDeviceGetP2PAttribute: "CUDA_ERROR_INVALID_DEVICE if srcDevice or dstDevice are not valid or if
 // they represent the same device"; cuCtxDisablePeerAccess: "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED if
 // direct peer access has not yet been enabled".
-TEST_CASE_FIXTURE(OwnContextFixture, "links between devices are asked about, opened and closed") {
+TEST_CASE_FIXTURE(OwnContextFixture,
+                  "peer attributes are queried, and peer access is enabled and disabled") {
   const auto get = CONTRACT_FUNCTION(cuDeviceGetP2PAttribute, 8000);
   const auto disable = CONTRACT_FUNCTION(cuCtxDisablePeerAccess, 4000);
   int access = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory, and how long it lasts.
+// Physical memory and its lifetime.
 // Source: CUDA Driver API, "Virtual Memory Management", cuMemCreate, cuMemRelease.
 #include "contract/virtual_memory_contract.hpp"
 
@@ -30,7 +30,7 @@ struct PhysicalFixture : VirtualFixture {
 
 // cuMemCreate, "on the target device specified through the prop structure";
 // CUDA_ERROR_INVALID_DEVICE.
-TEST_CASE_FIXTURE(PhysicalFixture, "physical memory is made on a device that exists") {
+TEST_CASE_FIXTURE(PhysicalFixture, "physical memory on a device that does not exist is refused") {
   if (!supported) return;
   Block block = 0;
   properties.location.id = 1000;
@@ -38,7 +38,7 @@ TEST_CASE_FIXTURE(PhysicalFixture, "physical memory is made on a device that exi
 }
 
 // CUmemAllocationType: CU_MEM_ALLOCATION_TYPE_INVALID is none; CUDA_ERROR_INVALID_VALUE.
-TEST_CASE_FIXTURE(PhysicalFixture, "physical memory is made of a type that exists") {
+TEST_CASE_FIXTURE(PhysicalFixture, "physical memory of an unknown type is refused") {
   if (!supported) return;
   Block block = 0;
   properties.type = CU_MEM_ALLOCATION_TYPE_INVALID;
@@ -47,7 +47,7 @@ TEST_CASE_FIXTURE(PhysicalFixture, "physical memory is made of a type that exist
 
 // cuMemCreate: "Specifying CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT as the CUmemLocation::type will
 // result in CUDA_ERROR_INVALID_VALUE."
-TEST_CASE_FIXTURE(PhysicalFixture, "physical memory is not made where the thread happens to run") {
+TEST_CASE_FIXTURE(PhysicalFixture, "physical memory on the calling thread's NUMA node is refused") {
   if (!supported) return;
   Block block = 0;
   properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
@@ -55,7 +55,7 @@ TEST_CASE_FIXTURE(PhysicalFixture, "physical memory is not made where the thread
 }
 
 // cuMemRelease "Frees the memory that was allocated on a device through cuMemCreate."
-TEST_CASE_FIXTURE(PhysicalFixture, "released memory can be had again") {
+TEST_CASE_FIXTURE(PhysicalFixture, "released memory can be allocated again") {
   if (!supported) return;
   for (int i = 0; i < 3; ++i) {
     Block first = 0;
@@ -68,7 +68,7 @@ TEST_CASE_FIXTURE(PhysicalFixture, "released memory can be had again") {
 
 // cuMemRelease: "The memory allocation will be freed when all outstanding mappings to the memory
 // are unmapped and when all outstanding references to the handle ... are also released."
-TEST_CASE_FIXTURE(PhysicalFixture, "mapped memory is in use though its handle is released") {
+TEST_CASE_FIXTURE(PhysicalFixture, "mapped memory stays in use after its handle is released") {
   if (!supported) return;
   Block first = 0;
   Block second = 0;
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(PhysicalFixture, "unmapped memory is in use until its handle i
 }
 
 // cuMemAlloc and cuMemCreate both take from "the device".
-TEST_CASE_FIXTURE(PhysicalFixture, "allocations and physical memory share the device") {
+TEST_CASE_FIXTURE(PhysicalFixture, "allocations and physical memory share the device's memory") {
   if (!supported) return;
   Block block = 0;
   CUdeviceptr pointer = 0;

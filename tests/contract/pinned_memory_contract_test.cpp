@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(ContractFixture, "allocated memory cannot be unregistered") {
 }
 
 // cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY.
-TEST_CASE_FIXTURE(ContractFixture, "more pinned memory than there is cannot be had") {
+TEST_CASE_FIXTURE(ContractFixture, "a request for more pinned memory than the host has fails") {
   void* pointer = nullptr;
   CHECK(driver.try_mem_host_alloc(&pointer, std::size_t{1} << 52, 0U) == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(driver.try_mem_host_alloc(&pointer, std::size_t{4096}, 0U) == CUDA_SUCCESS);
@@ -151,7 +151,7 @@ TEST_CASE_FIXTURE(HostMemoryFixture, "a range that is registered in part cannot 
 
 // cuMemHostRegister: the range is added "to the same tracking mechanism as cuMemHostAlloc", where
 // allocated memory is already.
-TEST_CASE_FIXTURE(ContractFixture, "allocated memory cannot be registered on top") {
+TEST_CASE_FIXTURE(ContractFixture, "pinned allocations cannot be registered") {
   unsigned char* pinned = make_pinned(4096);
   CHECK(driver.try_mem_host_register(static_cast<void*>(pinned), std::size_t{4096}, 0U) !=
         CUDA_SUCCESS);
@@ -159,7 +159,7 @@ TEST_CASE_FIXTURE(ContractFixture, "allocated memory cannot be registered on top
 }
 
 // cuMemHostRegister pins "the memory range specified by p and bytesize", and no other.
-TEST_CASE_FIXTURE(HostMemoryFixture, "neighboring ranges are registered each for itself") {
+TEST_CASE_FIXTURE(HostMemoryFixture, "neighboring ranges are registered independently") {
   CHECK(pin(0, kPart) == CUDA_SUCCESS);
   CHECK_FALSE(is_pinned(kPart));
   CHECK(pin(kPart, kPart) == CUDA_SUCCESS);
@@ -178,7 +178,8 @@ TEST_CASE_FIXTURE(HostMemoryFixture, "memory is unregistered by the start of its
 }
 
 // cuMemHostUnregister "makes it pageable again".
-TEST_CASE_FIXTURE(HostMemoryFixture, "what was unregistered may be registered otherwise") {
+TEST_CASE_FIXTURE(HostMemoryFixture,
+                  "unregistered memory can be registered again with another size") {
   CHECK(pin(0, kPart) == CUDA_SUCCESS);
   CHECK(unpin(0) == CUDA_SUCCESS);
   CHECK_FALSE(is_pinned(100));

@@ -62,7 +62,7 @@ struct PitchedCopyFixture : ContractFixture {
 
 // cuMemAllocPitch: the pitch is the width in bytes of the allocation; "The pitch returned by
 // cuMemAllocPitch() is guaranteed to work with cuMemcpy2D() under all circumstances."
-TEST_CASE_FIXTURE(PitchedCopyFixture, "rows survive the way to pitched memory and back") {
+TEST_CASE_FIXTURE(PitchedCopyFixture, "copies to pitched memory and back preserve the rows") {
   CHECK(pitch >= kWidth);
   const CUDA_MEMCPY2D in = to_device();
   CHECK(copy_now(&in) == CUDA_SUCCESS);
@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(PitchedCopyFixture, "a pitch that is too small, or too large, 
 }
 
 // cuMemAllocPitch: "ElementSizeBytes may be 4, 8 or 16".
-TEST_CASE_FIXTURE(PitchedCopyFixture, "pitched memory is for elements of 4, 8 or 16 bytes") {
+TEST_CASE_FIXTURE(PitchedCopyFixture, "pitched memory accepts elements of 4, 8 or 16 bytes") {
   for (const unsigned bytes : {4U, 8U, 16U}) {
     CUdeviceptr pointer = 0;
     CHECK(allocate(&pointer, &pitch, kWidth, kRows, bytes) == CUDA_SUCCESS);

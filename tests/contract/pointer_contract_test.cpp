@@ -35,7 +35,7 @@ unsigned long long id_of(Driver& driver, CUdeviceptr pointer) {
 
 // BUFFER_ID: "Every memory allocation from any of the CUDA memory allocation APIs will have a
 // unique ID".
-TEST_CASE_FIXTURE(ContractFixture, "each allocation has an ID of its own, and only one") {
+TEST_CASE_FIXTURE(ContractFixture, "each allocation has one unique ID") {
   const CUdeviceptr first = make_memory(4096);
   const CUdeviceptr second = make_memory(4096);
   unsigned char* pinned = make_pinned(4096);
@@ -83,7 +83,9 @@ TEST_CASE_FIXTURE(ContractFixture, "device memory has no host address") {
 }
 
 // CONTEXT, DEVICE_ORDINAL: where memory "was allocated or registered".
-TEST_CASE_FIXTURE(ContractFixture, "pinned and registered memory know their context and device") {
+TEST_CASE_FIXTURE(
+    ContractFixture,
+    "pointer attributes give the context and device of pinned and registered memory") {
   constexpr std::size_t bytes = 64 << 10;
   unsigned char* pinned = make_pinned(bytes);
   void* own = std::aligned_alloc(4096, bytes);
@@ -132,7 +134,8 @@ TEST_CASE_FIXTURE(ContractFixture, "the access to an address depends on the curr
 }
 
 // CONTEXT, DEVICE_ORDINAL: of the allocation, whatever is current.
-TEST_CASE_FIXTURE(ContractFixture, "memory of another device is known as such") {
+TEST_CASE_FIXTURE(ContractFixture,
+                  "pointer attributes give the device of another device's memory") {
   if (!has_two_devices()) return;
   const SecondContext second(driver);
   const CUdeviceptr there = make_memory(4096);

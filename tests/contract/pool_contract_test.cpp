@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(PoolFixture, "an event passes pool memory to another stream, w
 
 // CUmemPoolProps: "Bitmask indicating intended usage for the pool", of which there is one bit. A
 // driver before CUDA 12.8 knows none.
-TEST_CASE_FIXTURE(PoolFixture, "a pool may be meant for hardware decompression") {
+TEST_CASE_FIXTURE(PoolFixture, "a pool can be created for hardware decompression") {
   if (!usable || driver.version() < 12080) return;
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(PoolFixture, "a pool may be meant for hardware decompression")
 
 // cuMemSetMemPool: "If the location type is CU_MEM_LOCATION_TYPE_DEVICE and the allocation type is
 // CU_MEM_ALLOCATION_TYPE_PINNED, then this API is the equivalent of calling cuDeviceSetMemPool".
-TEST_CASE_FIXTURE(PoolFixture, "a location has the pools of its device") {
+TEST_CASE_FIXTURE(PoolFixture, "a location has the default and current pools of its device") {
   auto* const get_default = CONTRACT_FUNCTION(cuMemGetDefaultMemPool, 13000);
   auto* const get_current = CONTRACT_FUNCTION(cuMemGetMemPool, 13000);
   auto* const set_current = CONTRACT_FUNCTION(cuMemSetMemPool, 13000);
@@ -199,7 +199,7 @@ TEST_CASE_FIXTURE(PoolFixture, "a trim leaves what is allocated alone") {
 }
 
 // CU_MEMPOOL_ATTR_USED_MEM_CURRENT, _HIGH; a high watermark can only be reset to zero.
-TEST_CASE_FIXTURE(PoolFixture, "use is counted, with a peak that can only be reset") {
+TEST_CASE_FIXTURE(PoolFixture, "used bytes are counted, and their peak can only be reset") {
   if (!usable) return;
   const CUdeviceptr pointer = allocate(kBytes, stream);
   driver.stream_synchronize(stream);
@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(PoolFixture, "a stream reuses at once what it freed itself") {
 }
 
 // CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES.
-TEST_CASE_FIXTURE(PoolFixture, "memory follows an event to another stream where that is allowed") {
+TEST_CASE_FIXTURE(PoolFixture, "memory follows an event to another stream if the pool allows it") {
   if (!usable) return;
   keep_everything();
   allow_nothing();
@@ -258,7 +258,7 @@ TEST_CASE_FIXTURE(PoolFixture, "without a policy another stream gets other memor
 }
 
 // CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: completed frees only.
-TEST_CASE_FIXTURE(PoolFixture, "opportunistic reuse does not take what is still in use") {
+TEST_CASE_FIXTURE(PoolFixture, "opportunistic reuse does not take memory still in use") {
   if (!usable) return;
   keep_everything();
   allow(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0);
@@ -298,7 +298,8 @@ TEST_CASE_FIXTURE(PoolFixture, "memory outlives the destruction of its pool") {
 }
 
 // cuDeviceSetMemPool; cuMemPoolDestroy: "sets the default mempool of that device as the current".
-TEST_CASE_FIXTURE(PoolFixture, "a device allocates from its current pool, at first the default") {
+TEST_CASE_FIXTURE(PoolFixture,
+                  "a device allocates from its current pool, which is initially the default") {
   if (!usable) return;
   CUmemoryPool first = nullptr;
   CUmemoryPool current = nullptr;
@@ -336,7 +337,7 @@ TEST_CASE_FIXTURE(PoolFixture, "cuMemFree frees pool memory once its work is don
 }
 
 // cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE.
-TEST_CASE_FIXTURE(PoolFixture, "an allocation that cannot be is refused and does no harm") {
+TEST_CASE_FIXTURE(PoolFixture, "an impossible allocation is refused and has no other effect") {
   if (!usable) return;
   std::size_t free = 0;
   std::size_t total = 0;

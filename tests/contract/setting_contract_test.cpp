@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of contexts and attributes of streams, which concern kernels.
+// Settings of contexts and attributes of streams that affect kernels.
 // Source: CUDA Driver API, "Context Management", "Stream Management", "Profiler Control".
 #include <cudaProfiler.h>
 

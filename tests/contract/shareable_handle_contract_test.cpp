@@ -83,7 +83,7 @@ struct ShareContract : ContractFixture {
 }  // namespace
 
 // cuMemImportFromShareableHandle: the imported handle is to the same memory.
-TEST_CASE_FIXTURE(ShareContract, "what is imported is the memory that was exported") {
+TEST_CASE_FIXTURE(ShareContract, "an imported handle refers to the exported memory") {
   if (!usable) return;
   const CUmemGenericAllocationHandle handle = create();
   const int descriptor = exported(handle);
@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(ShareContract, "what is imported is the memory that was export
 }
 
 // cuMemExportToShareableHandle: only a type that was requested at the creation.
-TEST_CASE_FIXTURE(ShareContract, "memory that was not made to be shared is not exported") {
+TEST_CASE_FIXTURE(ShareContract, "memory created without a shareable handle type is not exported") {
   if (!usable) return;
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
   const CUmemGenericAllocationHandle handle = create();
@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(ShareContract, "memory that was not made to be shared is not e
 }
 
 // cuMemExportToShareableHandle: flags "must be zero"
-TEST_CASE_FIXTURE(ShareContract, "an export has no flags") {
+TEST_CASE_FIXTURE(ShareContract, "an export with flags is refused") {
   if (!usable) return;
   const CUmemGenericAllocationHandle handle = create();
   int descriptor = -1;
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(ShareContract, "an export has no flags") {
 }
 
 // cuMemImportFromShareableHandle of what no driver has exported.
-TEST_CASE_FIXTURE(ShareContract, "a descriptor of something else is not imported") {
+TEST_CASE_FIXTURE(ShareContract, "a file descriptor of another object is not imported") {
   if (!usable) return;
   const int descriptor = open("/dev/null", O_RDWR);
   REQUIRE(descriptor >= 0);

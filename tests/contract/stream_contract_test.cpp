@@ -39,7 +39,8 @@ TEST_CASE_FIXTURE(ContractFixture, "a stream is made with known flags") {
 
 // cuStreamQuery: "CUDA_SUCCESS if all operations in the stream ... have completed, or
 // CUDA_ERROR_NOT_READY if not."
-TEST_CASE_FIXTURE(ContractFixture, "a stream is ready when its work is done, and not before") {
+TEST_CASE_FIXTURE(ContractFixture,
+                  "a stream query succeeds when the stream's work is done, and not before") {
   const CUstream stream = make_stream();
   CHECK(driver.try_stream_query(stream) == CUDA_SUCCESS);
   {
@@ -109,7 +110,8 @@ TEST_CASE_FIXTURE(ContractFixture, "blocking streams wait for the legacy stream"
 
 // "Stream synchronization behavior": non-blocking streams do not synchronise with the legacy
 // stream.
-TEST_CASE_FIXTURE(ContractFixture, "non-blocking streams and the legacy stream go their own ways") {
+TEST_CASE_FIXTURE(ContractFixture,
+                  "non-blocking streams and the legacy stream do not wait for each other") {
   const CUstream stream = make_stream(CU_STREAM_NON_BLOCKING);
   const CUevent event = make_event();
   Gate gate(driver, stream);
@@ -161,7 +163,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a destroyed stream finishes its work") {
 
 // "Execution Control", cuLaunchHostFunc: "called after currently enqueued work and will block work
 // added after it".
-TEST_CASE_FIXTURE(ContractFixture, "a host function runs in its place on the stream") {
+TEST_CASE_FIXTURE(ContractFixture, "a host function runs in the order of its stream") {
   struct Seen {
     unsigned char* byte;
     int value;

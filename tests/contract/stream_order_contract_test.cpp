@@ -183,7 +183,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a stream keeps the order of calls from diffe
 }
 
 // cuCtxGetStreamPriorityRange: "A NULL may be passed in ... if the value is not desired."
-TEST_CASE_FIXTURE(ContractFixture, "either end of the priorities' range can be left out") {
+TEST_CASE_FIXTURE(ContractFixture, "either end of the priority range can be queried alone") {
   int least = 0;
   int greatest = 0;
   driver.ctx_get_stream_priority_range(&least, &greatest);

@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(StreamQueryFixture, "the priority of a stream is clamped to th
 }
 
 // cuStreamGetId: "The Id is unique for the life of the program."
-TEST_CASE_FIXTURE(StreamQueryFixture, "an id is not used again") {
+TEST_CASE_FIXTURE(StreamQueryFixture, "the ID of a stream is not used again") {
   if (get_id == nullptr) {
     MESSAGE("skipped: needs the stream ids of CUDA 12");
     return;

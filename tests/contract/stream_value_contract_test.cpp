@@ -63,7 +63,7 @@ CUstreamBatchMemOpParams write_of(CUdeviceptr address, cuuint32_t value) {
 }  // namespace
 
 // cuStreamWriteValue32: "Write a value to memory."
-TEST_CASE_FIXTURE(ValueFixture, "a stream writes a 32-bit value, and the bytes beside it stay") {
+TEST_CASE_FIXTURE(ValueFixture, "a stream writes a 32-bit value and no adjacent bytes") {
   set(7, 1);
   CHECK(write32(stream, address(), 5, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS);
   driver.stream_synchronize(stream);
@@ -102,14 +102,14 @@ TEST_CASE_FIXTURE(ValueFixture, "a wait for at least a value ends when the host 
 }
 
 // CU_STREAM_WAIT_VALUE_GEQ: "this is a cyclic comparison which ignores wraparound"
-TEST_CASE_FIXTURE(ValueFixture, "at least is cyclic") {
+TEST_CASE_FIXTURE(ValueFixture, "the comparison of a wait for at least a value is cyclic") {
   set(3);
   CHECK(wait32(stream, address(), 0xfffffff0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS);
   CHECK(driver.try_stream_synchronize(stream) == CUDA_SUCCESS);
 }
 
 // CU_STREAM_WAIT_VALUE_EQ: "Wait until *addr == value"
-TEST_CASE_FIXTURE(ValueFixture, "a wait for equality passes more, and ends at the value") {
+TEST_CASE_FIXTURE(ValueFixture, "a wait for equality is not satisfied by a greater value") {
   set(9);
   CHECK(wait32(stream, address(), 5, CU_STREAM_WAIT_VALUE_EQ) == CUDA_SUCCESS);
   CHECK(driver.try_stream_query(stream) == CUDA_ERROR_NOT_READY);
@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(ValueFixture, "a device without memory operations refuses them
 }
 
 // cuStreamWaitValue32: addr is "The memory location to wait on", of 4 bytes.
-TEST_CASE_FIXTURE(ValueFixture, "values lie at multiples of their size") {
+TEST_CASE_FIXTURE(ValueFixture, "values must be aligned to their size") {
   CHECK(wait32(stream, address() + 2, 0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_ERROR_INVALID_VALUE);
   CHECK(write32(stream, address() + 1, 0, CU_STREAM_WRITE_VALUE_DEFAULT) ==
         CUDA_ERROR_INVALID_VALUE);
@@ -185,7 +185,7 @@ TEST_CASE_FIXTURE(ValueFixture, "unknown flags of waits and writes are refused")
 }
 
 // cuStreamBatchMemOp: "Batched operations will be enqueued in the order they appear in the array."
-TEST_CASE_FIXTURE(ValueFixture, "the operations of a batch come in their order") {
+TEST_CASE_FIXTURE(ValueFixture, "the operations of a batch execute in their order") {
   CUstreamBatchMemOpParams params[] = {write_of(address(), 1), write_of(address(), 2),
                                        write_of(address(1), 3)};
   CHECK(batch(stream, 3, params, 0) == CUDA_SUCCESS);

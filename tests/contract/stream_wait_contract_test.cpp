@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream waits for once it was told to wait for an event.
+// Waits of streams for events.
 // Source: CUDA Driver API, "Stream Management", cuStreamWaitEvent.
 #include "contract/contract_driver.hpp"
 
@@ -66,7 +66,7 @@ TEST_CASE_FIXTURE(WaitFixture, "a later wait does not replace an earlier one") {
 }
 
 // cuEventRecord captures "the contents of hStream", which a wait is a part of.
-TEST_CASE_FIXTURE(WaitFixture, "order passes through a stream that only waits") {
+TEST_CASE_FIXTURE(WaitFixture, "order is transitive through a stream that only waits") {
   Gate gate(driver, streams[0]);
   record(0, 0);
   wait(1, 0);
@@ -105,7 +105,7 @@ TEST_CASE_FIXTURE(WaitFixture, "a stream may wait for its own event") {
 
 // cuEventRecord: calls "will overwrite the previously captured state"; cuStreamWaitEvent uses "the
 // most recently captured state".
-TEST_CASE_FIXTURE(WaitFixture, "a wait is for the latest record alone") {
+TEST_CASE_FIXTURE(WaitFixture, "a wait applies to the latest record only") {
   Gate gate(driver, streams[0]);
   record(0, 0);
   record(0, 1);
@@ -118,7 +118,7 @@ TEST_CASE_FIXTURE(WaitFixture, "a wait is for the latest record alone") {
 
 // cuStreamCreateWithPriority: priorities do not "provide any other functional guarantee on
 // execution order", so that order must not suffer from them.
-TEST_CASE_FIXTURE(WaitFixture, "the greatest priority does not overtake an event") {
+TEST_CASE_FIXTURE(WaitFixture, "a stream of the greatest priority still waits for an event") {
   int least = 0;
   int greatest = 0;
   driver.ctx_get_stream_priority_range(&least, &greatest);

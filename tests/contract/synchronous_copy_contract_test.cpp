@@ -37,7 +37,7 @@ struct SynchronousCopyFixture : ContractFixture {
 }  // namespace
 
 // cuMemcpyHtoD, cuMemcpyDtoD, cuMemcpyDtoH, and their asynchronous forms.
-TEST_CASE_FIXTURE(SynchronousCopyFixture, "bytes survive each kind of copy") {
+TEST_CASE_FIXTURE(SynchronousCopyFixture, "each kind of copy preserves the bytes") {
   std::vector<unsigned char> out(kBytes);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<unsigned char>(i * 7 + i / 251);
   std::vector<unsigned char> back(kBytes);
@@ -56,7 +56,7 @@ TEST_CASE_FIXTURE(SynchronousCopyFixture, "bytes survive each kind of copy") {
 
 // "For transfers from device to either pageable or pinned host memory, the function returns only
 // once the copy has completed", and it uses the null stream.
-TEST_CASE_FIXTURE(SynchronousCopyFixture, "bytes are at the host when the call returns") {
+TEST_CASE_FIXTURE(SynchronousCopyFixture, "a copy to the host is complete when the call returns") {
   unsigned char* pinned = make_pinned(kBytes, 1);
   std::vector<unsigned char> host(kBytes);
   fill(device, 5, kBytes, stream);
@@ -70,7 +70,7 @@ TEST_CASE_FIXTURE(SynchronousCopyFixture, "bytes are at the host when the call r
 
 // "For transfers from pinned host memory to device memory, the function is synchronous with respect
 // to the host."
-TEST_CASE_FIXTURE(SynchronousCopyFixture, "a pinned source is free when the call returns") {
+TEST_CASE_FIXTURE(SynchronousCopyFixture, "a pinned source may be reused when the call returns") {
   unsigned char* pinned = make_pinned(kBytes, 1);
   CHECK(to_device(device, pinned, kBytes) == CUDA_SUCCESS);
   std::memset(pinned, 2, kBytes);
@@ -80,7 +80,7 @@ TEST_CASE_FIXTURE(SynchronousCopyFixture, "a pinned source is free when the call
 
 // "For transfers from pageable host memory to device memory ... will return once the pageable
 // buffer has been copied to the staging memory".
-TEST_CASE_FIXTURE(SynchronousCopyFixture, "so is a pageable one") {
+TEST_CASE_FIXTURE(SynchronousCopyFixture, "a pageable source may be reused when the call returns") {
   std::vector<unsigned char> host = bytes_of(kBytes, 3);
   CHECK(to_device(device, host.data(), kBytes) == CUDA_SUCCESS);
   host.assign(kBytes, 4);
@@ -88,7 +88,8 @@ TEST_CASE_FIXTURE(SynchronousCopyFixture, "so is a pageable one") {
 }
 
 // "For transfers from any host memory to any host memory, the function is fully synchronous".
-TEST_CASE_FIXTURE(SynchronousCopyFixture, "a copy on the host is over when the call returns") {
+TEST_CASE_FIXTURE(SynchronousCopyFixture,
+                  "a copy between host memories is complete when the call returns") {
   const std::vector<unsigned char> from = bytes_of(kBytes, 4);
   std::vector<unsigned char> to(kBytes);
   CHECK(copy(address_of(to.data()), address_of(from.data()), kBytes) == CUDA_SUCCESS);

@@ -136,7 +136,7 @@ TEST_CASE_FIXTURE(UserObjectFixture, "the graph of a capture in progress takes r
 
 // "id_out: [...] the capture sequence ID, which is assumed to be unique over the lifetime of the
 // process."
-TEST_CASE_FIXTURE(UserObjectFixture, "each capture has an id of its own") {
+TEST_CASE_FIXTURE(UserObjectFixture, "each capture has a unique ID") {
   if (!available) return;
   const CUstream stream = make_stream();
   cuuint64_t ids[2] = {0, 0};

@@ -20,7 +20,7 @@ struct AddressFixture : VirtualFixture {
 }  // namespace
 
 // cuMemAddressReserve: "The size and address parameters must be a multiple of the host page size".
-TEST_CASE_FIXTURE(AddressFixture, "addresses are reserved in whole pages, from a whole page on") {
+TEST_CASE_FIXTURE(AddressFixture, "reservations have the size and alignment of whole pages") {
   if (!supported) return;
   CUdeviceptr pointer = 0;
   CHECK(reserve(pointer, granule + 1) == CUDA_ERROR_INVALID_VALUE);
@@ -28,7 +28,7 @@ TEST_CASE_FIXTURE(AddressFixture, "addresses are reserved in whole pages, from a
 }
 
 // cuMemAddressReserve: when addr "is non-zero then the driver treats it as a hint".
-TEST_CASE_FIXTURE(AddressFixture, "a hint at addresses that are taken is not followed") {
+TEST_CASE_FIXTURE(AddressFixture, "a hint at reserved addresses is not followed") {
   if (!supported) return;
   CUdeviceptr pointer = 0;
   CHECK(reserve(pointer, granule, at(1)) == CUDA_SUCCESS);
@@ -51,7 +51,7 @@ TEST_CASE_FIXTURE(AddressFixture, "reservations do not overlap") {
 
 // Programming Guide, "Reserving a Virtual Address Range": the reservation "does not have any device
 // or host physical memory associated to it".
-TEST_CASE_FIXTURE(AddressFixture, "more addresses are reserved than there is memory") {
+TEST_CASE_FIXTURE(AddressFixture, "more addresses can be reserved than there is memory") {
   if (!supported) return;
   std::size_t total = 0;
   driver.device_total_mem(&total, 0);

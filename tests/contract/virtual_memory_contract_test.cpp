@@ -45,7 +45,8 @@ TEST_CASE_FIXTURE(VirtualFixture, "a reservation is freed whole") {
 
 // cuMemCreate: "The size of this allocation must be a multiple of the value given via
 // cuMemGetAllocationGranularity"; flags "must be zero now"; CUDA_ERROR_OUT_OF_MEMORY.
-TEST_CASE_FIXTURE(VirtualFixture, "physical memory comes in granules, as far as it goes") {
+TEST_CASE_FIXTURE(VirtualFixture,
+                  "physical memory is created in granules until the device is full") {
   if (!supported) return;
   Block block = 0;
   std::size_t total = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the copies of a batch read their sources, who may let go of what, and how a batch ends.
+// When the copies of a batch read their sources, when memory may be freed, and how a batch ends.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -115,7 +115,7 @@ TEST_CASE("the copies of a batch are in the order of their stream") {
   }
 }
 
-TEST_CASE("an event that is recorded after a batch marks that all of it is there") {
+TEST_CASE("an event recorded after a batch marks the completion of the whole batch") {
   CopyTest test(batch_machine(sim::Progress::manual), small_pieces());
   const Stream stream = test.stream();
   Ways ways(test);
@@ -129,7 +129,7 @@ TEST_CASE("an event that is recorded after a batch marks that all of it is there
 }
 
 TEST_CASE(
-    "host to host copies of a batch come after earlier work, and are there when the call returns") {
+    "host to host copies of a batch run after earlier work and are done when the call returns") {
   CopyTest test(batch_machine(sim::Progress::manual), small_pieces());
   const Stream stream = test.stream();
   BatchTest batch(test);
@@ -173,7 +173,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pinned blocks may be freed right after the call: their reuse waits") {
+TEST_CASE("pinned blocks of a batch can be freed after the call, and their reuse waits") {
   // Direct, and packed into staging memory, of which the host reads them.
   for (const std::size_t bytes : {std::size_t{20'000}, std::size_t{2000}}) {
     for (const bool to_device : {true, false}) {
@@ -221,8 +221,7 @@ TEST_CASE("pinned blocks may be freed right after the call: their reuse waits") 
   }
 }
 
-TEST_CASE(
-    "a batch ends once: it is called at, and what it keeps alive goes, when all of it is over") {
+TEST_CASE("on_done is called and keep_alive released once, when the whole batch is done") {
   for (const bool to_device : {true, false}) {
     CAPTURE(to_device);
     CopyTest test(batch_machine(sim::Progress::manual), small_pieces());
@@ -306,7 +305,7 @@ TEST_CASE("progress of a batch never goes back, and ends at all of its bytes") {
   ways.batch.check_arrived();
 }
 
-TEST_CASE("a Runtime waits for the batches that are under way") {
+TEST_CASE("the destructor of a Runtime waits for pending batches") {
   Bytes back(1'000'000);
   const Bytes content = pattern(back.size(), 2);
   {

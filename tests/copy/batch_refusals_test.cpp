@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What start_batch() refuses before it copies anything, and what is left where the driver refuses a
+// Batches that start_batch() refuses before it copies, and the state after the driver refuses a
 // part.
 #include <algorithm>
 #include <cstddef>
@@ -81,7 +81,7 @@ struct TwoWays {
 
 }  // namespace
 
-TEST_CASE("a batch with a range at null, or around the end of the addresses, is refused whole") {
+TEST_CASE("a batch with a null or wrapping range is refused as a whole") {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream stream = test.stream();
   Untouched buffers(test);
@@ -95,7 +95,7 @@ TEST_CASE("a batch with a range at null, or around the end of the addresses, is 
   buffers.refused({{device, pinned, SIZE_MAX}}, stream);
 }
 
-TEST_CASE("a batch with a target that overlaps anything else of it is refused whole") {
+TEST_CASE("a batch with a target that overlaps another range is refused as a whole") {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream stream = test.stream();
   Untouched buffers(test);
@@ -138,8 +138,7 @@ TEST_CASE("a batch with an address near null is refused, whichever side it is") 
   buffers.refused({{nowhere, buffers.data(Kind::device), 100}}, stream);
 }
 
-TEST_CASE(
-    "a batch on a stream of a device that one of its copies does not belong to is refused whole") {
+TEST_CASE("a batch is refused as a whole if a copy does not involve the stream's device") {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream zero = test.stream(0);
   Untouched buffers(test);
@@ -151,8 +150,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "where the driver refuses a part of a batch, nothing is written any more, and the next call "
-    "works") {
+    "after the driver refuses a part of a batch nothing more is written, and a retry succeeds") {
   for (const std::string fault : {"cuMemcpyBatchAsync@1=unknown", "cuMemcpyBatchAsync@3=unknown",
                                   "cuMemcpyBatchAsync=not_supported;cuMemcpyAsync@20=unknown"}) {
     for (const bool to_device : {true, false}) {
@@ -178,7 +176,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("where a later way of a batch fails, the earlier ones are over" * needs_gates()) {
+TEST_CASE("if a later group of a batch fails, the earlier groups have finished" * needs_gates()) {
   // By the copies themselves, and before there are any: the last two that ask whether the stream is
   // captured are the ways as they start.
   std::uint64_t asked = 0;
@@ -205,8 +203,7 @@ TEST_CASE("where a later way of a batch fails, the earlier ones are over" * need
   }
 }
 
-TEST_CASE(
-    "where nothing can be pinned, or the driver has no gates, batches arrive by its own means") {
+TEST_CASE("without pinned memory or gates the driver copies the ranges of a batch") {
   sim::Config without_gates = batch_machine(sim::Progress::random);
   without_gates.faults = sim::FaultPlan::parse("cuStreamWaitValue32@1=not_supported");
   sim::Config without_pinned = batch_machine(sim::Progress::random);

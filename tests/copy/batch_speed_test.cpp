@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a batch saves beside as many single copies, in virtual time. The workload is that of the
-// benchmark `copies`.
+// The time of a batch compared with as many single copies, in virtual time. The workload is that of
+// the benchmark `copies`.
 #include <doctest/doctest.h>
 
 #include "workloads/scattered_copies.hpp"

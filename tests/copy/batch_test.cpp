@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many copies at once: each arrives, whatever memory it is between, and the driver is asked as
-// seldom as the list allows.
+// Batches of copies: each copy arrives, between all kinds of memory, with as few driver calls as
+// the list allows.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -166,7 +166,7 @@ TEST_CASE("scattered ranges of pinned and device memory are one driver call for 
   }
 }
 
-TEST_CASE("neighbors of the list that adjoin on both sides travel as one") {
+TEST_CASE("consecutive ranges that adjoin on both sides are merged into one copy") {
   for (const bool has_batches : {true, false}) {
     CAPTURE(has_batches);
     const sim::Config config = batch_machine(sim::Progress::eager);
@@ -184,7 +184,7 @@ TEST_CASE("neighbors of the list that adjoin on both sides travel as one") {
   }
 }
 
-TEST_CASE("what adjoins on one side only, or in another order, does not travel as one") {
+TEST_CASE("ranges that adjoin on one side only, or in another order, are not merged") {
   CopyTest test(without_batches(batch_machine(sim::Progress::eager)), small_pieces());
   const Stream stream = test.stream();
   BatchTest batch(test);
@@ -201,7 +201,7 @@ TEST_CASE("what adjoins on one side only, or in another order, does not travel a
   CHECK(single_copy_calls(*test.runtime) == calls + 5);
 }
 
-TEST_CASE("ranges of two allocations that happen to be neighbors are copied, each by itself") {
+TEST_CASE("adjoining ranges of two pinned allocations are copied separately") {
   Bytes memory(40 * kPage);
   unsigned char* const host = memory.data() + (kPage - address_of(memory.data()) % kPage);
   // What the first and what the second half is: page-locked by two calls, or one of them not at
@@ -247,7 +247,7 @@ TEST_CASE("ranges of two allocations that happen to be neighbors are copied, eac
   }
 }
 
-TEST_CASE("ranges of two allocations of a device that happen to be neighbors are copied") {
+TEST_CASE("adjoining ranges of two device allocations are copied") {
   CopyTest test(batch_machine(sim::Progress::random), small_pieces());
   const Stream stream = test.stream();
   const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
@@ -282,7 +282,7 @@ TEST_CASE("ranges of two allocations of a device that happen to be neighbors are
   for (const CUdeviceptr address : made) REQUIRE(sim::berth_sim_cuMemFree(address) == CUDA_SUCCESS);
 }
 
-TEST_CASE("sources of a batch may be the same, and adjoin targets") {
+TEST_CASE("sources of a batch may be identical and may adjoin targets") {
   for (const Kind host : {Kind::pinned, Kind::pageable}) {
     CopyTest test(batch_machine(sim::Progress::random), small_pieces());
     const Stream stream = test.stream();
@@ -320,8 +320,9 @@ TEST_CASE("thousands of ranges arrive, and ranges larger than a piece") {
   }
 }
 
-TEST_CASE("small pinned targets of what is one range of the device are packed; others go directly" *
-          needs_gates()) {
+TEST_CASE(
+    "small pinned targets of one contiguous device range are packed, and others copied directly" *
+    needs_gates()) {
   struct Case {
     std::size_t bytes;
     std::size_t device_stride;
@@ -390,7 +391,7 @@ TEST_CASE("options decide which ranges are packed, and whether batches are drive
   }
 }
 
-TEST_CASE("only ranges from the minimum on share a driver call" * needs_gates()) {
+TEST_CASE("only ranges of the minimum size or more share a driver call" * needs_gates()) {
   CopierOptions options;
   options.batched_range_bytes_min = 4_KiB;
   options.packed_range_bytes_max = 0;
@@ -412,7 +413,7 @@ TEST_CASE("only ranges from the minimum on share a driver call" * needs_gates())
   CHECK(single_copy_calls(*test.runtime) - singles == 7 + 9);
 }
 
-TEST_CASE("a batch counts once for each way that its ranges go" * needs_gates()) {
+TEST_CASE("a batch is counted once for each path that its ranges take" * needs_gates()) {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream stream = test.stream();
   BatchTest batch(test);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What berth waits for while another thread captures in the mode `global`, in which the driver
-// refuses waits of every thread that has not chosen the mode `relaxed`: the work is done when the
-// call returns, and the capture is as good as before.
+// Waits of berth while another thread captures in the mode `global`, in which the driver refuses
+// waits of every thread that has not chosen the mode `relaxed`: the work is done when the call
+// returns, and the capture stays valid.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -75,7 +75,8 @@ struct FileByDriver : CopyTest {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(FileByDriver, "the driver copies files to a device and back beside a capture") {
+TEST_CASE_FIXTURE(FileByDriver,
+                  "the driver copies files to a device and back during another capture") {
   Buffer device(*this, Kind::device, kBytes);
   const std::string back = folder.path() / "back";
   const OtherCapture capture;
@@ -89,7 +90,7 @@ TEST_CASE_FIXTURE(FileByDriver, "the driver copies files to a device and back be
   CHECK((read_file(back) == content));
 }
 
-TEST_CASE("a copy that fails beside a capture throws when what was submitted is done") {
+TEST_CASE("a copy that fails during another capture throws after its submitted work is done") {
   CopyTest test(machine("cuMemcpyAsync@5=invalid_value"), {.direct_piece_bytes = 64_KiB});
   Buffer device(test, Kind::device, kBytes);
   Buffer pinned(test, Kind::pinned, kBytes);
@@ -110,7 +111,8 @@ TEST_CASE("a copy that fails beside a capture throws when what was submitted is 
   copy();
 }
 
-TEST_CASE("a wait for a copy beside a capture outlasts an answer that fails once" * needs_gates()) {
+TEST_CASE("a wait for a copy during another capture survives a driver call that fails once" *
+          needs_gates()) {
   CopyTest test(machine("cuEventSynchronize@1=unknown"));
   Buffer device(test, Kind::device, kBytes);
   const Bytes content = pattern(kBytes, 2);
@@ -123,7 +125,7 @@ TEST_CASE("a wait for a copy beside a capture outlasts an answer that fails once
   CHECK((device.read() == content));
 }
 
-TEST_CASE("a registration ends beside a capture once its streams are done, marked or not") {
+TEST_CASE("a registration ends during another capture once its streams are done, marked or not") {
   for (const char* const faults : {"", "cuEventRecord@1+=out_of_memory"}) {
     CAPTURE(faults);
     CopyTest test(machine(faults));
@@ -141,7 +143,7 @@ TEST_CASE("a registration ends beside a capture once its streams are done, marke
   }
 }
 
-TEST_CASE("a stream is retired beside a capture without an event") {
+TEST_CASE("a stream is retired during another capture without an event") {
   for (const bool is_registered : {true, false}) {
     CAPTURE(is_registered);
     CopyTest test(machine("cuEventRecord@1+=out_of_memory"));
@@ -164,7 +166,7 @@ TEST_CASE("a stream is retired beside a capture without an event") {
   }
 }
 
-TEST_CASE("a Runtime ends beside a capture when its devices are done") {
+TEST_CASE("a Runtime is destroyed during another capture once its devices are idle") {
   CopyTest test(machine());
   const OtherCapture capture;
   const StreamRef own = test.runtime->default_stream(Device::cuda(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned memory through which small copies travel: its parts are not used again before the
-// copies have been made, whatever becomes of the streams.
+// The pinned memory of small copies: its parts are not reused before their copies are done, even if
+// streams are destroyed.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +71,7 @@ sim::Config with(sim::Progress progress, std::uint64_t seed = 1) {
 
 }  // namespace
 
-TEST_CASE("small copies behind a kernel keep what they have read, however many they are") {
+TEST_CASE("small copies behind a kernel write the bytes that they read, however many are pending") {
   CopyTest test(with(sim::Progress::manual));
   const Stream stuck = test.stream();
   const Stream other = test.stream();
@@ -188,7 +188,7 @@ TEST_CASE("rows and batches of small pageable sources travel the same way") {
                      there.begin() + 8_KiB + 512 * range));
 }
 
-TEST_CASE("where no pinned memory can be had the driver copies, and waits for no other stream") {
+TEST_CASE("without pinned memory the driver copies, and no other stream is waited for") {
   sim::Config config = with(sim::Progress::manual);
   RuntimeOptions options;
   options.pinned_allocator.bytes_reserved_max = 16_MiB;
@@ -217,7 +217,7 @@ TEST_CASE("where no pinned memory can be had the driver copies, and waits for no
   other.ref().sync();
 }
 
-TEST_CASE("a stream that has the handle of one that went away is recorded like any other") {
+TEST_CASE("a stream with the handle of a destroyed stream is recorded as a new stream") {
   TappedDevice test(with(sim::Progress::manual));
   PinnedAllocator pinned(test.registry, {.segment_bytes = 256_KiB});
   auto bounce = std::make_unique<BounceMemory>(test.registry, pinned, events_of(test.events));
@@ -266,7 +266,7 @@ TEST_CASE_FIXTURE(TappedDevice,
   CHECK(pinned.counters().blocks_allocated.current == 2);
 }
 
-TEST_CASE_FIXTURE(TappedDevice, "a part whose copy is not over is not handed out again") {
+TEST_CASE_FIXTURE(TappedDevice, "a part is not reused while its copy is pending") {
   PinnedAllocator pinned(registry, {});
   BounceMemory bounce(registry, pinned, events_of(events));
   const Stream stream = this->stream();
@@ -309,7 +309,7 @@ TEST_CASE("copies of one stream use the same block again and again, without a wa
   test.run_stream(stream);
 }
 
-TEST_CASE("what several streams have used of a block is not used again by one of them alone") {
+TEST_CASE("parts that several streams have used are not reused by one of them alone") {
   TappedDevice test(with(sim::Progress::manual));
   PinnedAllocator pinned(test.registry, {});
   BounceMemory bounce(test.registry, pinned, events_of(test.events));
@@ -332,7 +332,7 @@ TEST_CASE("what several streams have used of a block is not used again by one of
   test.run_stream(stuck);
 }
 
-TEST_CASE("a copy that the host has waited for leaves all memory of its stream's copies") {
+TEST_CASE("after the host waited for a copy, its stream reuses all parts of earlier copies") {
   TappedDevice test(with(sim::Progress::manual));
   PinnedAllocator pinned(test.registry, {});
   BounceMemory bounce(test.registry, pinned, events_of(test.events));
@@ -348,7 +348,7 @@ TEST_CASE("a copy that the host has waited for leaves all memory of its stream's
   CHECK(test.events.events_created() == 0);
 }
 
-TEST_CASE("a half that a stream has filled is not reused for one that has its handle") {
+TEST_CASE("a half block of a destroyed stream is not reused by a stream with its handle") {
   TappedDevice test(with(sim::Progress::manual));
   PinnedAllocator pinned(test.registry, {.segment_bytes = 256_KiB});
   BounceMemory bounce(test.registry, pinned, events_of(test.events));

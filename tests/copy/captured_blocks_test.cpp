@@ -115,7 +115,7 @@ void fill(const Allocation& block, unsigned char value) {
 
 }  // namespace
 
-TEST_CASE("a graph that is replayed reads what its pinned source held, not another one's bytes") {
+TEST_CASE("a replayed graph reads its own pinned source, which no other block reuses") {
   CapturedBlocks test;
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, kBytes);
@@ -294,7 +294,8 @@ TEST_CASE("a Runtime destroyed before a graph that uses its memory reports it") 
   CHECK(test.simulator.live().user_objects == 0);
 }
 
-TEST_CASE("a driver that fails a step of a captured copy leaves the books right") {
+TEST_CASE(
+    "after a driver failure in a captured copy the counters are right, and a retry succeeds") {
   for (const std::string call :
        {"cuStreamGetCaptureInfo", "cuUserObjectCreate", "cuGraphRetainUserObject"}) {
     CAPTURE(call);
@@ -317,7 +318,7 @@ TEST_CASE("a driver that fails a step of a captured copy leaves the books right"
   }
 }
 
-TEST_CASE("blocks are captured, freed and let go of by many threads at once") {
+TEST_CASE("many threads capture, free and release blocks at once") {
   CapturedBlocks test;
   std::atomic<bool> ends = false;
   std::thread drains([&] {
@@ -406,7 +407,7 @@ TEST_CASE("memory that graphs of the program use is not reused, in any order of 
 
 // What a program forgets that captures its own work, and the finding that berth would cause if it
 // let such a block go.
-TEST_CASE("captured work of the program's own: keep_for_graph(), or a finding") {
+TEST_CASE("captured work of the program needs keep_for_graph(), or the simulator reports it") {
   for (const bool is_kept : {true, false}) {
     CapturedBlocks test;
     const Stream stream = test.stream();
@@ -451,7 +452,7 @@ TEST_CASE("record_use() of a captured stream keeps the block for the graph") {
   check_kept_until_destroyed(test, data, graph);
 }
 
-TEST_CASE("C has the same: berth_allocator_keep_for_graph()") {
+TEST_CASE("berth_allocator_keep_for_graph() keeps a block as keep_for_graph() does") {
   CapturedBlocks test;
   const Stream stream = test.stream();
   Allocation block = test.pinned().allocate(kBytes);
@@ -464,7 +465,7 @@ TEST_CASE("C has the same: berth_allocator_keep_for_graph()") {
   check_kept_until_destroyed(test, data, graph);
 }
 
-TEST_CASE("keep_for_graph() refuses what no graph can hold") {
+TEST_CASE("keep_for_graph() refuses memory that no graph can hold") {
   CapturedBlocks test;
   const Stream stream = test.stream();
   Allocation block = test.pinned().allocate(kBytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each driver call of a collective copy fails once: the caller gets a typed error, nothing is
-// written any more, no stream waits for what never comes, and the next call works.
+// Each driver call of a collective copy fails once: the caller gets a typed error, nothing more is
+// written, no stream waits forever, and the next call succeeds.
 #include <memory>
 #include <string>
 #include <vector>

@@ -55,7 +55,7 @@ struct Machine : CollectiveTest {
 
 }  // namespace
 
-TEST_CASE("what makes no sense is refused by name, and nothing is submitted") {
+TEST_CASE("invalid arguments are refused by name, and nothing is submitted") {
   Machine test(0);
   test.source.write(pattern(kBytes, 1));
   const std::uint64_t copies = driver_calls(*test.runtime, "cuMemcpyPeerAsync");
@@ -89,7 +89,7 @@ TEST_CASE("what makes no sense is refused by name, and nothing is submitted") {
   test.sync_all();
 }
 
-TEST_CASE("targets must not overlap, and what is only read may") {
+TEST_CASE("targets must not overlap, but sources may") {
   Machine test(0);
   const Memory twice(test, Place::on(1), kBytes, test.on(1));
   const std::vector<Shard> parts = {{twice.data(), kBytes / 2, test.on(1)},
@@ -124,7 +124,7 @@ TEST_CASE("host memory on both sides is refused, and a host shard takes the devi
   CHECK((pageable.read() == pattern(kBytes, 2)));
 }
 
-TEST_CASE("0 bytes are no operation, and a shard without bytes is none") {
+TEST_CASE("a collective copy of 0 bytes is a no-op, and empty shards are skipped") {
   Machine test(0);
   const std::uint64_t calls = driver_calls(*test.runtime);
   const Transfer transfer =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long collective copies take beside one copy and beside naive loops, in virtual time. The
+// The time of collective copies compared with one copy and with naive loops, in virtual time. The
 // workloads are those of the benchmark `collectives`.
 #include <doctest/doctest.h>
 

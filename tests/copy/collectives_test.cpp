@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every byte arrives, in the order of the streams, and a Transfer tells of all of it.
+// Collective copies: every byte arrives, in stream order, and one Transfer covers the whole copy.
 #include "berth/collectives.hpp"
 
 #include <atomic>
@@ -135,7 +135,7 @@ TEST_CASE("a broadcast copies all bytes to each shard, with and without forwardi
 }
 
 // The simulated driver reports each pair of uses that nothing orders, whatever order they ran in.
-TEST_CASE("it begins after what the streams hold, and what comes later finds it done") {
+TEST_CASE("a collective copy runs after earlier work of its streams and before later work") {
   in_every_order([](const sim::Config& config) {
     for (const Place whole : {Place::on(0), Place::pinned()}) {
       for (const std::size_t size : {kPiece, kLarge}) {
@@ -215,7 +215,7 @@ TEST_CASE("a call returns at once with work pending, and its stream contains the
   }
 }
 
-TEST_CASE("each device of a broadcast takes a piece as soon as the one before it has it") {
+TEST_CASE("each device of a broadcast forwards a piece as soon as it has received it") {
   CollectiveTest test(CollectiveTest::with(Progress::manual));
   const std::size_t piece = kPiece + kPiece / 2;
   Memory source(test, Place::on(0), 8 * piece, test.on(0));
@@ -234,7 +234,7 @@ TEST_CASE("each device of a broadcast takes a piece as soon as the one before it
   CHECK((shards[1].read() == content));
 }
 
-TEST_CASE("from the host each device that reaches the others fetches a part only") {
+TEST_CASE("devices with peer access each read only a part from the host") {
   for (const bool peer : {true, false}) {
     CAPTURE(peer);
     CollectiveTest test(CollectiveTest::with(Progress::eager, 4, peer));
@@ -281,7 +281,7 @@ TEST_CASE("access is enabled once, and only between devices that copy") {
   }
 }
 
-TEST_CASE("a program that has enabled peer access itself is no failure") {
+TEST_CASE("peer access that the program has enabled itself causes no failure") {
   CollectiveTest test(CollectiveTest::with(Progress::eager, 2));
   Memory source(test, Place::on(0), kLarge, test.on(0));
   const Memory shard(test, Place::on(1), kLarge, test.on(1));
@@ -300,7 +300,7 @@ TEST_CASE("a program that has enabled peer access itself is no failure") {
   CHECK((shard.read() == content));
 }
 
-TEST_CASE("an end is told once, after all of it, and owners are kept until then") {
+TEST_CASE("on_done is called once after the whole copy, and owners are kept until then") {
   for (const Place whole : {Place::on(0), Place::pinned(), Place::pageable()}) {
     for (const std::size_t size : {std::size_t{0}, kLarge}) {
       CAPTURE(whole.name());
@@ -330,7 +330,7 @@ TEST_CASE("an end is told once, after all of it, and owners are kept until then"
   }
 }
 
-TEST_CASE("what is cancelled ends early where the host has its part to do, and the streams go on" *
+TEST_CASE("a cancelled collective copy through the host ends early, and its streams continue" *
           needs_gates()) {
   CollectiveTest test(CollectiveTest::with(Progress::manual));
   constexpr std::size_t kHuge = 40 * kPiece;
@@ -351,7 +351,7 @@ TEST_CASE("what is cancelled ends early where the host has its part to do, and t
   for (const Memory& shard : shards) CHECK((shard.read() == part_of(content, 0, kHuge)));
 }
 
-TEST_CASE("pieces larger than any memory are one piece") {
+TEST_CASE("a piece size larger than any memory gives one piece") {
   constexpr std::size_t kTwoThirds = (SIZE_MAX / 3 * 2 / 4096 + 1) * 4096;
   for (const std::size_t piece : {kTwoThirds, SIZE_MAX / 4096 * 4096}) {
     CollectiveTest test(CollectiveTest::with(Progress::eager), piece);
@@ -367,7 +367,7 @@ TEST_CASE("pieces larger than any memory are one piece") {
   }
 }
 
-TEST_CASE("default streams serve as any other") {
+TEST_CASE("collective copies run on default streams") {
   for (const bool per_thread : {false, true}) {
     CAPTURE(per_thread);
     CollectiveTest test(CollectiveTest::with(Progress::random));

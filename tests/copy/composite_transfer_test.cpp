@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(ThreeParts, "progress of several transfers is the sum of their
   CHECK(whole->bytes_done() == 42);
 }
 
-TEST_CASE_FIXTURE(ThreeParts, "all transfers are waited for, whichever of them fails") {
+TEST_CASE_FIXTURE(ThreeParts, "a wait waits for all transfers, whichever of them fails") {
   parts[0]->why = std::make_exception_ptr(std::runtime_error("first"));
   parts[1]->why = std::make_exception_ptr(std::runtime_error("second"));
   whole->wait();
@@ -86,13 +86,14 @@ TEST_CASE_FIXTURE(ThreeParts, "all transfers are cancelled, and each once") {
   check_each(&Part::cancels, 1);
 }
 
-TEST_CASE_FIXTURE(ThreeParts, "no transfer reports a failure that the program learns of") {
+TEST_CASE_FIXTURE(ThreeParts,
+                  "suppressing the failure report of a composite suppresses it in each transfer") {
   whole->suppress_failure_report();
   check_each(&Part::suppressions, 1);
 }
 
-TEST_CASE_FIXTURE(ThreeParts,
-                  "each transfer is abandoned with the whole, and again by its own end") {
+TEST_CASE_FIXTURE(
+    ThreeParts, "each transfer is abandoned with the composite, and again at its own destruction") {
   whole->abandon();
   check_each(&Part::abandons, 1);
   whole = nullptr;

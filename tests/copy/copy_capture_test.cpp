@@ -31,7 +31,7 @@ sim::Config two_devices() {
 
 }  // namespace
 
-TEST_CASE("on a captured stream a copy is captured, or refused where the host would do it") {
+TEST_CASE("on a captured stream a copy is captured, or refused if it involves the host") {
   for (const Kind to : kKinds) {
     for (const Kind from : kKinds) {
       if (to == Kind::peer && (is_host(from) || from == Kind::peer || from == Kind::managed))
@@ -75,7 +75,7 @@ TEST_CASE("on a captured stream a copy is captured, or refused where the host wo
   }
 }
 
-TEST_CASE("beside a captured stream that waits for it, the legacy stream is given no copy") {
+TEST_CASE("copies on the legacy stream are refused while a blocking stream is captured") {
   CopyTest test(two_devices());
   const StreamRef legacy = test.runtime->default_stream(Device::cuda(0));
   const Stream captured =

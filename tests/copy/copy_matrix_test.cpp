@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kind of memory to every other, at sizes around every boundary: the bytes arrive, and none
-// beside them.
+// Copies between all kinds of memory, at sizes around every boundary: all bytes arrive, and no
+// others are written.
 #include <cstddef>
 #include <vector>
 
@@ -73,7 +73,7 @@ TEST_CASE("every kind of memory is copied to every other, at every size, in ever
   }
 }
 
-TEST_CASE("devices that cannot access each other copy all the same, on a stream of either") {
+TEST_CASE("devices without peer access copy to each other, on a stream of either") {
   for (const bool peer : {true, false}) {
     CAPTURE(peer);
     CopyTest test(two_devices(sim::Progress::random, peer), small_ring());
@@ -88,7 +88,7 @@ TEST_CASE("devices that cannot access each other copy all the same, on a stream 
   }
 }
 
-TEST_CASE("the same without virtual memory") {
+TEST_CASE("every kind of memory is copied to every other without virtual memory") {
   for (const bool peer : {true, false}) {
     CAPTURE(peer);
     sim::Config config = two_devices(sim::Progress::manual, peer);
@@ -102,7 +102,7 @@ TEST_CASE("the same without virtual memory") {
   }
 }
 
-TEST_CASE("with the default ring, sizes around a slot and beyond the whole ring arrive") {
+TEST_CASE("with the default staging size, copies around a slot and beyond the whole ring arrive") {
   CopyTest test(two_devices(sim::Progress::random, true));
   const Stream stream = test.stream();
   for (const std::size_t bytes : {4_MiB - 1, 4_MiB, 4_MiB + 1, 9_MiB + 5, 33_MiB + 7}) {

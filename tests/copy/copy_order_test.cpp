@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a copy reads its source, when its target has the bytes, and who waits for whom. In manual
-// progress nothing runs but what a test steps or a host call waits for.
+// When a copy reads its source, when its target has the bytes, and which work waits for which. In
+// manual progress work runs only if a test steps it or a host call waits for it.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -94,7 +94,7 @@ TEST_CASE("a device source is read in the order of the stream, and a target writ
   }
 }
 
-TEST_CASE("an event recorded after a copy marks that the target has the bytes") {
+TEST_CASE("an event recorded after a copy marks its completion") {
   for (const Kind host : {Kind::pageable, Kind::pinned}) {
     for (const std::size_t bytes : {std::size_t{1}, kSlot, kRing - 3}) {
       CAPTURE(name_of(host));
@@ -214,9 +214,8 @@ TEST_CASE("copy_async throws for a failed pageable target, and does not access i
   CHECK_THROWS_AS(test.copier.copy_async(target.data(), device.data(), kRing, stream), DriverError);
 }
 
-TEST_CASE(
-    "a source that must be read at once and finds no room waits for the device, which is counted" *
-    needs_gates()) {
+TEST_CASE("copy_async of a pageable source waits for staging memory, and the wait is counted" *
+          needs_gates()) {
   CopyTest test(with_progress(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, kRing + 1);
@@ -244,7 +243,7 @@ TEST_CASE("slots are used again once their copies are done, without waiting") {
   CHECK(test.copier.counters().staging_waits == 0);
 }
 
-TEST_CASE("a pinned block may be freed while a copy still reads it: its reuse waits") {
+TEST_CASE("a pinned block can be freed while a copy reads it, and its reuse waits") {
   CopyTest test(with_progress(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   PinnedAllocator& pinned = test.runtime->pinned_memory();
@@ -264,7 +263,7 @@ TEST_CASE("a pinned block may be freed while a copy still reads it: its reuse wa
   CHECK(again.data() == freed);
 }
 
-TEST_CASE("a pinned block may be freed while a copy still writes it: its reuse waits") {
+TEST_CASE("a pinned block can be freed while a copy writes it, and its reuse waits") {
   CopyTest test(with_progress(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   PinnedAllocator& pinned = test.runtime->pinned_memory();

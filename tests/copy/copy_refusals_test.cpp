@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the copier refuses, what it lets pass, fills, and options.
+// Copies that are refused or are no-ops, fills, and options.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -45,7 +45,7 @@ TEST_CASE("0 bytes are a no-op for any pointers") {
   CHECK(same(test.copier.counters(), CopyCounters{}));
 }
 
-TEST_CASE("a fill of memory that is freed, or of the host, is refused as what it is") {
+TEST_CASE("a fill of freed or host memory is refused, and the error names the kind of memory") {
   CopyTest test(three_devices());
   const Stream stream = test.stream();
   const auto refusal = [&](void* data) {
@@ -65,7 +65,7 @@ TEST_CASE("a fill of memory that is freed, or of the host, is refused as what it
   CHECK(contains(refusal(pinned.data()), "but pinned host memory, which no stream fills"));
 }
 
-TEST_CASE("a stream of another Runtime is refused as such") {
+TEST_CASE("a stream of another Runtime is refused") {
   CopyTest test(three_devices());
   RuntimeOptions options;
   options.driver = "sim";
@@ -149,7 +149,7 @@ TEST_CASE("null, overlapping and wrapping ranges are refused, and nothing is cop
   CHECK(same(test.copier.counters(), CopyCounters{}));
 }
 
-TEST_CASE("without a stream host memory is copied, and nothing asks a device that is not used") {
+TEST_CASE("a copy without a stream copies host memory and touches no unused device") {
   CopyTest test(three_devices());
   const Bytes content = pattern(10'000, 3);
   Bytes target(10'000);
@@ -287,7 +287,7 @@ TEST_CASE("options of the copier out of range are refused by name") {
   CHECK(contains(refusal({.gates = CopyGates(255)}), "gates is 255; accepted: automatic, on, off"));
 }
 
-TEST_CASE("each copy is counted as what it was" * needs_gates()) {
+TEST_CASE("each copy is counted by the path that it took" * needs_gates()) {
   CopyTest test(three_devices());
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, 1000);

@@ -19,7 +19,8 @@ namespace copy_threads_model_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("random copies of several threads on the same streams give what copying at once gives") {
+TEST_CASE(
+    "random copies of several threads on the same streams give the result of immediate copies") {
   for_each_seed([](std::uint64_t seed) {
     CAPTURE(seed);
     sim::Config config;

@@ -64,7 +64,7 @@ struct TimedCopies : CopyTest {
 
 }  // namespace
 
-TEST_CASE("what crosses no link is not cut") {
+TEST_CASE("copies within one device are not split into pieces") {
   TimedCopies test;
   const Pair one = test.pair(256_MiB);
   const Pair other = test.pair(256_MiB);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of files to device memory and back: the bytes arrive, and none beside them.
+// Copies of file ranges to device memory and back: all bytes arrive, and no others are written.
 #include <algorithm>
 #include <filesystem>
 #include <future>
@@ -180,7 +180,7 @@ TEST_CASE("start() waits for no disk and no device, and progress counts the call
   CHECK(test.copier.counters().bytes_copied == target.bytes());
 }
 
-TEST_CASE("the caller may close and remove a file at once; it is closed when the copy is over" *
+TEST_CASE("a file may be closed and removed at once, and is closed when its copy is done" *
           needs_gates()) {
   FileCopyTest test(sim::Progress::manual);
   const Stream stream = test.stream();
@@ -198,7 +198,7 @@ TEST_CASE("the caller may close and remove a file at once; it is closed when the
   CHECK((target.read() == content));
 }
 
-TEST_CASE("0 bytes of a file are no operation, and their end comes") {
+TEST_CASE("a file copy of 0 bytes is a no-op that completes") {
   FileCopyTest test;
   const Stream stream = test.stream();
   write_file(test.path, pattern(10, 1));
@@ -211,9 +211,8 @@ TEST_CASE("0 bytes of a file are no operation, and their end comes") {
   CHECK(test.copier.counters().bytes_copied == 0);
 }
 
-TEST_CASE(
-    "what is kept alive stays until the copy of a file is over, and the callback finds it done" *
-    needs_gates()) {
+TEST_CASE("keep_alive is held until a file copy is done, and on_done finds it done" *
+          needs_gates()) {
   FileCopyTest test(sim::Progress::manual);
   const Stream stream = test.stream();
   const Bytes content = pattern(2 * kRing, 1);
@@ -235,7 +234,7 @@ TEST_CASE(
   CHECK((seen.get_future().get() == content));
 }
 
-TEST_CASE("a Runtime waits for the copies of files that are under way") {
+TEST_CASE("the destructor of a Runtime waits for pending file copies") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "weights";
   const Bytes content = pattern(20 * kRing, 2);
@@ -250,7 +249,7 @@ TEST_CASE("a Runtime waits for the copies of files that are under way") {
   CHECK((read_file(path) == content));
 }
 
-TEST_CASE("where the driver has no gates, or nothing can be pinned, the driver copies files") {
+TEST_CASE("without gates or pinned memory the driver copies files") {
   sim::Config without_gates = machine(sim::Progress::eager);
   without_gates.faults = sim::FaultPlan::parse("cuStreamWaitValue32@1=not_supported");
   sim::Config without_pinned = machine(sim::Progress::manual);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way the bytes of a file take, and that a disk holds up nobody else.
+// How the bytes of a file are read and written, and that a slow disk delays no other copy.
 #include "copy/operand/file_end.hpp"
 
 #include <atomic>
@@ -91,7 +91,7 @@ class StuckEnd final : public HostEnd {
 }  // namespace
 
 TEST_CASE_FIXTURE(ColdFile,
-                  "what is not in the page cache is read past it, and nothing beside it") {
+                  "pages outside the page cache are read directly, and only those of the range") {
   if (!is_cold) return;
   for (const FileCaching caching : {FileCaching::automatic, FileCaching::direct}) {
     CAPTURE(int(caching));
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(ColdFile,
   CHECK(cached_pages(path) > 0);
 }
 
-TEST_CASE_FIXTURE(ColdFile, "what is in the page cache is read from there") {
+TEST_CASE_FIXTURE(ColdFile, "pages in the page cache are read from the cache") {
   if (!is_cold) return;
   static_cast<void>(read_file(path));
   const std::optional<std::uint64_t> before = bytes_from_disk();
@@ -115,7 +115,7 @@ TEST_CASE_FIXTURE(ColdFile, "what is in the page cache is read from there") {
   CHECK(readings_since(*before) == 1);
 }
 
-TEST_CASE_FIXTURE(ColdFile, "what has been written and not yet brought to the disk is read") {
+TEST_CASE_FIXTURE(ColdFile, "data that was written but not yet flushed to disk is read") {
   if (!is_cold) return;
   const Bytes changed = pattern(kBytes, 2);
   File::open_to_write(path).write(bytes_at(changed.data(), kBytes), 0);
@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(ColdFile, "what has been written and not yet brought to the di
 }
 
 TEST_CASE_FIXTURE(ColdFile,
-                  "whole pages are written past the page cache, their neighbors through it") {
+                  "whole pages are written directly, and partial pages through the page cache") {
   if (!is_cold) return;
   constexpr std::size_t kBegin = 4096 - 100;
   constexpr std::size_t kEnd = kBytes - 4096 + 7;
@@ -154,7 +154,7 @@ TEST_CASE("a row is made of whole blocks around its range") {
   CHECK(row.in_range(8192, 4096).end == 8904);
 }
 
-TEST_CASE("what is written past the cache is whole granules of the file, however large they are") {
+TEST_CASE("direct writes consist of whole granules of the file, of any granule size") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "weights";
   write_file(path, Bytes(400'000));
@@ -178,7 +178,7 @@ TEST_CASE("what is written past the cache is whole granules of the file, however
   check({100, 130'000}, 65'536, 61'440, 126'976);
 }
 
-TEST_CASE_FIXTURE(TappedDevice, "a disk that does not answer holds up no copy of memory") {
+TEST_CASE_FIXTURE(TappedDevice, "a disk that does not respond delays no memory copy") {
   PinnedAllocator pinned(registry, {});
   constexpr std::size_t kSlot = 64_KiB;
   const ContextScope scope(context);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong with a file is its own copy's to tell: no other copy is harmed, and the next
-// works.
+// Failures of files: only the file's own copy fails, and the next copy succeeds.
 #include <csignal>
 #include <filesystem>
 #include <future>
@@ -112,8 +111,7 @@ TEST_CASE_FIXTURE(FileFailureTest, "a range that the file does not have is refus
   check_next_copies_work();
 }
 
-TEST_CASE_FIXTURE(FileFailureTest,
-                  "memory that is not the device's, and files open otherwise, are refused") {
+TEST_CASE_FIXTURE(FileFailureTest, "host memory and files opened in the wrong mode are refused") {
   const File source = File::open_to_read(path);
   const File target = File::open_to_write(path);
   for (const Kind kind : {Kind::pageable, Kind::pinned, Kind::registered}) {
@@ -142,7 +140,7 @@ TEST_CASE_FIXTURE(FileFailureTest,
 }
 
 TEST_CASE_FIXTURE(FileFailureTest,
-                  "a file that is cut short under its copy ends that copy alone" * needs_gates()) {
+                  "truncating a file during its copy fails that copy only" * needs_gates()) {
   for (const FileCaching caching : kCachings) {
     if (!can_open(path, caching)) continue;
     for (const std::size_t left : {kAheadMax + 1000, kBytes - 100}) {
@@ -177,7 +175,7 @@ TEST_CASE_FIXTURE(FileFailureTest,
   }
 }
 
-TEST_CASE_FIXTURE(FileFailureTest, "a file that vanishes under its copy is read to its end") {
+TEST_CASE_FIXTURE(FileFailureTest, "a file that is removed during its copy is read to its end") {
   Buffer target(*this, Kind::device, kBytes);
   const Transfer transfer = start_read(target);
   std::filesystem::remove(path);
@@ -208,7 +206,8 @@ TEST_CASE_FIXTURE(FileFailureTest,
 }
 
 TEST_CASE_FIXTURE(FileFailureTest,
-                  "a file that must not grow keeps what was written until then" * needs_gates()) {
+                  "a copy that exceeds the file size limit keeps what was written before" *
+                      needs_gates()) {
   const std::string bounded = folder.path() / "bounded";
   Buffer source(*this, Kind::device, kBytes);
   source.write(content);
@@ -245,32 +244,32 @@ TEST_CASE_FIXTURE(FileFailureTest,
 
 TEST_CASE_FIXTURE(
     FileFailureTest,
-    "a failure of a copy that is not waited for is reported once, with the stream and the bytes" *
+    "a failure that the program does not observe is reported once, with stream and bytes" *
         needs_gates()) {
   errors_expected = true;
   Buffer target(*this, Kind::device, kBytes);
-  SUBCASE("of a Transfer that is dropped") {
+  SUBCASE("a Transfer is dropped") {
     static_cast<void>(start_read(target));
   }
-  SUBCASE("of one that goes on by itself") {
+  SUBCASE("a Transfer is detached") {
     start_read(target).detach();
   }
-  SUBCASE("of one that is asked whether it is done, and then dropped") {
+  SUBCASE("a Transfer is queried and then dropped") {
     const Transfer transfer = start_read(target);
     CHECK_FALSE(transfer.is_done());
   }
-  SUBCASE("where something is kept for it") {
+  SUBCASE("a Transfer has keep_alive") {
     copier.start(target.data(), {File::open_to_read(path), 0, kBytes}, own,
                  {.keep_alive = std::make_shared<int>(1)});
   }
-  SUBCASE("of one that is dropped after its end") {
+  SUBCASE("a Transfer is dropped after its end") {
     const Transfer transfer = start_read(target);
     std::filesystem::resize_file(path, 3 * kSlot);
     own.ref().sync();
     while (!transfer.is_done()) std::this_thread::yield();
     CHECK(reports.all().empty());
   }
-  SUBCASE("of one that has a copy") {
+  SUBCASE("a Transfer is copied and then dropped") {
     const Transfer transfer = start_read(target);
     const Transfer copy = transfer;
     CHECK_FALSE(copy.is_done());
@@ -295,24 +294,24 @@ TEST_CASE_FIXTURE(FileFailureTest,
     own.ref().sync();
   };
   std::promise<bool> told;
-  SUBCASE("who waits") {
+  SUBCASE("the program waits") {
     const Transfer transfer = start_read(target);
     fail();
     message_of<FileError>([&] { transfer.wait(); });
   }
-  SUBCASE("who asks") {
+  SUBCASE("the program queries") {
     const Transfer transfer = start_read(target);
     fail();
     while (!transfer.is_done()) std::this_thread::yield();
     CHECK(transfer.failure() != nullptr);
   }
-  SUBCASE("on_done") {
+  SUBCASE("the program has on_done") {
     copier.start(target.data(), {File::open_to_read(path), 0, kBytes}, own,
                  {.on_done = [&](std::exception_ptr failure) { told.set_value(!!failure); }});
     fail();
     CHECK(told.get_future().get());
   }
-  SUBCASE("who cancels") {
+  SUBCASE("the program cancels") {
     start_read(target).cancel();
     own.ref().sync();
   }
@@ -320,14 +319,15 @@ TEST_CASE_FIXTURE(FileFailureTest,
   CHECK(reports.all().empty());
 }
 
-TEST_CASE_FIXTURE(FileFailureTest, "the name of a file stays on the line of its message") {
+TEST_CASE_FIXTURE(FileFailureTest, "a file name with a line break is escaped in error messages") {
   const std::string name = folder.path() / "two\nlines";
   CHECK(contains(message_of<FileError>([&] { static_cast<void>(File::open_to_read(name)); }),
                  "two\\x0alines"));
 }
 
 TEST_CASE_FIXTURE(FileFailureTest,
-                  "a file that ends early has not been read to its former end" * needs_gates()) {
+                  "progress does not count bytes beyond the end of a truncated file" *
+                      needs_gates()) {
   Buffer memory(*this, Kind::device, kBytes);
   log.submit(own, "kernel");
   const Transfer transfer = start_read(memory);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How near a load from a disk comes to what disk and link allow, in virtual time.
+// The rate of loads and saves compared with those of disk and link, in virtual time.
 #include <algorithm>
 
 #include <doctest/doctest.h>

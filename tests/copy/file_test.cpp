@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open file by itself: what opens, what is refused and why, and host memory.
+// Files without copies: which can be opened, which are refused and why, and reads to host memory.
 #include "berth/file.hpp"
 
 #include <cstdint>
@@ -56,14 +56,14 @@ TEST_CASE_FIXTURE(FileTest, "host memory is read from a file, and written, at an
   }
 }
 
-TEST_CASE_FIXTURE(FileTest, "what is opened to write is made, and keeps what it has") {
+TEST_CASE_FIXTURE(FileTest, "opening to write creates a file or keeps its contents") {
   File::open_to_write(path).write(bytes_at("abc", 3), 0);
   File::open_to_write(path).write(bytes_at("X", 1), 1);
   CHECK((read_file(path) == Bytes{'a', 'X', 'c'}));
 }
 
 TEST_CASE_FIXTURE(FileTest,
-                  "what is no file, or none of ours, is refused with the system's reason") {
+                  "opening a path that is no regular file is refused with the system's reason") {
   const auto refusal = [](const std::string& name) {
     const std::string message =
         message_of<FileError>([&] { static_cast<void>(File::open_to_read(name)); });
@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(FileTest,
       "null"));
 }
 
-TEST_CASE_FIXTURE(FileTest, "a file of which we may do nothing is refused") {
+TEST_CASE_FIXTURE(FileTest, "opening a file without permission is refused") {
   if (geteuid() == 0) {
     MESSAGE("skipped: root may do everything");
     return;
@@ -121,7 +121,7 @@ TEST_CASE_FIXTURE(FileTest,
   message_of<InvalidArgument>([&] { file.read(bytes_at(static_cast<void*>(nullptr), 1), 0); });
 }
 
-TEST_CASE_FIXTURE(FileTest, "a file is for what it was opened for") {
+TEST_CASE_FIXTURE(FileTest, "a file opened to read cannot be written, and vice versa") {
   write_file(path, pattern(10, 1));
   Bytes memory(10);
   CHECK(contains(message_of<InvalidArgument>(
@@ -133,7 +133,7 @@ TEST_CASE_FIXTURE(FileTest, "a file is for what it was opened for") {
 }
 
 TEST_CASE_FIXTURE(FileTest,
-                  "a file is closed with its last copy, and read after it has lost its name") {
+                  "a file is closed with its last handle and is readable after its removal") {
   write_file(path, pattern(10, 1));
   const std::size_t before = open_descriptors();
   {
@@ -149,13 +149,13 @@ TEST_CASE_FIXTURE(FileTest,
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE_FIXTURE(FileTest, "a device without an end is opened to write only") {
+TEST_CASE_FIXTURE(FileTest, "a character device can be opened to write only") {
   CHECK(contains(message_of<FileError>([] { static_cast<void>(File::open_to_read("/dev/zero")); }),
                  "/dev/zero to read: it is a character device"));
   File::open_to_write("/dev/null").write(bytes_at(path.data(), path.size()), 1000);
 }
 
-TEST_CASE_FIXTURE(FileTest, "a number that is no way of caching is refused") {
+TEST_CASE_FIXTURE(FileTest, "an invalid value of FileCaching is refused") {
   write_file(path, pattern(10, 1));
   CHECK(contains(message_of<InvalidArgument>(
                      [&] { static_cast<void>(File::open_to_read(path, FileCaching(3))); }),

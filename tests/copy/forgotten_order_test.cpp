@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver finds an order that a program has forgotten, also where copies of pageable
-// memory lie in between: what berth's threads know of the device is no order of the program's.
+// The simulated driver reports an order that a program has forgotten, even between copies of
+// pageable memory: the waits of berth's threads do not order the program's work.
 #include <cstddef>
 #include <vector>
 
@@ -85,7 +85,7 @@ std::uint64_t races(sim::Progress progress, Kind host, std::size_t bytes, Forget
 
 }  // namespace
 
-TEST_CASE("a join that a program forgets between copies is found in every run, and only then") {
+TEST_CASE("a missing join between copies is reported in every run, and a present one never") {
   Thinned thinned(5);
   for (const auto progress : {sim::Progress::random, sim::Progress::eager, sim::Progress::timed}) {
     for (const Kind host : {Kind::pageable, Kind::pinned}) {

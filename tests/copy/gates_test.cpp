@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When copies of pageable memory stand behind gates, and when the driver copies instead.
+// When copies of pageable memory use gates, and when the driver copies instead.
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -47,7 +47,7 @@ std::uint64_t gates_of_copies(const sim::Config& config, CopyGates gates) {
 
 }  // namespace
 
-TEST_CASE("copies stand behind gates unless they are switched off" * needs_gates()) {
+TEST_CASE("copies use gates unless gates are disabled" * needs_gates()) {
   const ScopedEnvironment nothing("BERTH_CONF", std::nullopt);
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
     sim::Config config;
@@ -58,7 +58,7 @@ TEST_CASE("copies stand behind gates unless they are switched off" * needs_gates
   }
 }
 
-TEST_CASE("where launches block there are no gates, unless they are asked for") {
+TEST_CASE("blocking launches disable gates unless gates are requested") {
   const ScopedEnvironment nothing("BERTH_CONF", std::nullopt);
   for (const char* const value : {"1", "2"}) {
     const ScopedEnvironment blocking("CUDA_LAUNCH_BLOCKING", value);
@@ -71,14 +71,15 @@ TEST_CASE("where launches block there are no gates, unless they are asked for") 
   }
 }
 
-TEST_CASE("where the device denies memory operations none is tried" * needs_gates()) {
+TEST_CASE("no gate is tried on a device without stream memory operations" * needs_gates()) {
   const ScopedEnvironment nothing("BERTH_CONF", std::nullopt);
   sim::Config config;
   config.memory_operations = false;
   CHECK(gates_of_copies(config, CopyGates::automatic) == 0);
 }
 
-TEST_CASE("where no thread can be started the driver copies, and nothing that needs one begins") {
+TEST_CASE(
+    "if no thread can be started the driver copies, and operations that need one are refused") {
   if (!kCanRefuseThreads) return;
   CopyTest test;
   const Stream stream = test.stream();

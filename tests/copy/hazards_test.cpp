@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies under limits that hardware and drivers have (docs/hazards.md): all bytes arrive, nothing
-// hangs, and the simulated driver finds nothing.
+// Copies under limits of hardware and drivers (docs/hazards.md): all bytes arrive, nothing hangs,
+// and the simulated driver reports nothing.
 #include <cstddef>
 #include <cstdint>
 #include <deque>

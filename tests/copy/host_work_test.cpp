@@ -63,7 +63,7 @@ class InterruptedHost final : public HostEnd {
 
 }  // namespace
 
-TEST_CASE("a thread that waits for a copy does host work: no other thread is needed") {
+TEST_CASE("a thread that waits for a copy performs its host work without other threads") {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
     for (const std::size_t bytes : {std::size_t{1}, kSlot, 3 * kSlot + 5, 40 * kSlot + 1}) {
       CAPTURE(int(progress));
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(ManualStaged,
   complete_all();
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "copies take turns, a piece each, however large they are") {
+TEST_CASE_FIXTURE(ManualStaged, "copies alternate after each piece, whatever their size") {
   const Stream first = stream();
   const Stream second = stream();
   std::byte* const device = allocate(8 * kSlot);
@@ -118,7 +118,7 @@ TEST_CASE_FIXTURE(ManualStaged, "copies take turns, a piece each, however large 
   complete_all();
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "the urgent go first") {
+TEST_CASE_FIXTURE(ManualStaged, "copies of a stream with a higher priority go first") {
   const Stream first = stream();
   const Stream second = stream();
   std::byte* const device = allocate(8 * kSlot);
@@ -131,7 +131,8 @@ TEST_CASE_FIXTURE(ManualStaged, "the urgent go first") {
   complete_all();
 }
 
-TEST_CASE_FIXTURE(EagerStaged, "a copy whose host end fails ends with that, and holds up nothing") {
+TEST_CASE_FIXTURE(EagerStaged,
+                  "a copy reports the failure of its host end and blocks no later work") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(20 * kSlot);
   BrokenHost::reads = 0;
@@ -150,7 +151,7 @@ TEST_CASE_FIXTURE(EagerStaged, "a copy whose host end fails ends with that, and 
   CHECK(memory.bytes_in_use() == 0);
 }
 
-TEST_CASE_FIXTURE(EagerStaged, "of several failures of a copy the first is what it ends with") {
+TEST_CASE_FIXTURE(EagerStaged, "a copy reports the first of several failures") {
   const Stream stream = this->stream();
   Bytes target(kSlot);
   const auto copy = start(Direction::to_host, target.data(), allocate(kSlot), kSlot, stream);
@@ -194,7 +195,7 @@ TEST_CASE_FIXTURE(
   CHECK(stream.ref().is_done());
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "a copy of which nothing is left to move is not cancelled") {
+TEST_CASE_FIXTURE(ManualStaged, "a copy with no pieces left to move cannot be cancelled") {
   const Stream stream = this->stream();
   Bytes source(kSlot, 3);
   const auto copy =
@@ -258,7 +259,8 @@ TEST_CASE("a partly submitted copy is complete when its call throws") {
   }
 }
 
-TEST_CASE_FIXTURE(EagerStaged, "a failed copy holds nothing up while its thread calls the driver") {
+TEST_CASE_FIXTURE(EagerStaged,
+                  "a failed copy blocks no other copy while its thread calls the driver") {
   const Stream stream = this->stream();
   Bytes source(4 * kSlot);
   bool was_idle = false;
@@ -272,7 +274,8 @@ TEST_CASE_FIXTURE(EagerStaged, "a failed copy holds nothing up while its thread 
   CHECK(was_idle);
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "who waits for a source to be read is woken by the last piece") {
+TEST_CASE_FIXTURE(ManualStaged,
+                  "a thread that waits for a source to be read is woken by the last piece") {
   const Stream stream = this->stream();
   Bytes source(kSlot);
   const auto copy = start(Direction::to_device, source.data(), allocate(kSlot), kSlot, stream);
@@ -413,8 +416,7 @@ TEST_CASE_FIXTURE(ManualStaged, "no piece of a copy is moved once its device has
   simulator.run_all();
 }
 
-TEST_CASE_FIXTURE(ManualStaged,
-                  "an answer that fails once, of a device that goes on, ends no copy") {
+TEST_CASE_FIXTURE(ManualStaged, "a driver query that fails once does not fail a copy") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(8 * kSlot);
   Bytes source = pattern(8 * kSlot, 6);
@@ -474,8 +476,9 @@ TEST_CASE_FIXTURE(ManualStaged, "a query of a copy delays neither it nor later c
   CHECK(copies_over == 2);
 }
 
-TEST_CASE_FIXTURE(EagerStaged,
-                  "several threads do the share of several copies, and every byte is right") {
+TEST_CASE_FIXTURE(
+    EagerStaged,
+    "several threads perform the host work of several copies, and every byte is right") {
   constexpr std::size_t kBytes = 100 * kSlot + 11;
   const Stream first = stream();
   const Stream second = stream();
@@ -501,7 +504,8 @@ TEST_CASE_FIXTURE(EagerStaged,
   CHECK((in->is_complete && out->is_complete));
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "the next copy has the slots before anything is freed") {
+TEST_CASE_FIXTURE(ManualStaged,
+                  "the next copy receives the slots before the finished copy is freed") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(2 * kSlot);
   Bytes source = pattern(2 * kSlot, 1);
@@ -536,7 +540,7 @@ TEST_CASE_FIXTURE(ManualStaged, "the next copy has the slots before anything is 
   sharing.complete_all();
 }
 
-TEST_CASE("a copy that can neither be submitted nor be marked is moved by no thread") {
+TEST_CASE("no thread moves pieces of a copy that can neither be submitted nor marked") {
   for (int round = 0; round < 300; ++round) {
     StagedTest test(staged_config(sim::Progress::eager));
     const Stream stream = test.stream();
@@ -557,7 +561,7 @@ TEST_CASE("a copy that can neither be submitted nor be marked is moved by no thr
   }
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "a transfer is done before what it held has been freed") {
+TEST_CASE_FIXTURE(ManualStaged, "a transfer is done before the memory that it held is freed") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(kSlot);
   Bytes target(kSlot);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Managed memory: the device's on a stream, the host's without one.
+// Copies of managed memory: by the device on a stream, by the host without one.
 #include <doctest/doctest.h>
 
 #include "copy/copy_fixture.hpp"
@@ -43,7 +43,7 @@ TEST_CASE("managed memory is copied on a stream of any device, but for another d
                  "cuda:1"));
 }
 
-TEST_CASE("without a stream the host copies managed memory as its own") {
+TEST_CASE("without a stream the host copies managed memory as host memory") {
   CopyTest test(two_devices());
   Buffer managed(test, Kind::managed, 1000);
   Buffer pageable(test, Kind::pageable, 1000);

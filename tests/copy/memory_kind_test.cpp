@@ -76,7 +76,7 @@ const void* pointer(CUdeviceptr address) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(KindFixture, "memory that CUDA has never heard of is pageable") {
+TEST_CASE_FIXTURE(KindFixture, "memory unknown to CUDA is pageable") {
   const int on_stack = 0;
   static const int global = 0;
   const auto on_heap = std::make_unique<int>(0);
@@ -88,7 +88,7 @@ TEST_CASE_FIXTURE(KindFixture, "memory that CUDA has never heard of is pageable"
 
 TEST_CASE_FIXTURE(
     KindFixture,
-    "a live pinned block is pinned from its first byte to its last, without asking the driver") {
+    "a live pinned block is pinned from its first byte to its last, without a driver call") {
   const Allocation block = pinned.allocate(10'000);
   auto* const data = static_cast<char*>(block.data());
   const std::uint64_t asked = simulator.calls("cuPointerGetAttributes");
@@ -98,9 +98,9 @@ TEST_CASE_FIXTURE(
   CHECK(simulator.calls("cuPointerGetAttributes") == asked);
 }
 
-TEST_CASE_FIXTURE(KindFixture,
-                  "a range within a block of the host allocator is pageable, without asking the "
-                  "driver; one that runs past its end is not known") {
+TEST_CASE_FIXTURE(
+    KindFixture,
+    "a range within a block of the host allocator is pageable, without a driver call") {
   const Allocation block = host.allocate(10'000);
   const auto* const data = static_cast<const char*>(block.data());
   CHECK(queries_of(data, 10'000) == 0);
@@ -132,7 +132,8 @@ TEST_CASE_FIXTURE(KindFixture, "a block of the host allocator that is registered
   CHECK(queries_of(data + 4096, 4096) == 0);
 }
 
-TEST_CASE_FIXTURE(KindFixture, "memory at the address of a freed block is what the driver says") {
+TEST_CASE_FIXTURE(KindFixture,
+                  "memory at the address of a freed block has the kind that the driver reports") {
   constexpr std::size_t kBytes = 10'000;
   void* const data = host.allocate_raw(kBytes);
   const auto block = std::make_unique<char[]>(kBytes);  // the freed memory stays mapped below it
@@ -170,7 +171,7 @@ TEST_CASE_FIXTURE(KindFixture, "pinned memory that is free is refused") {
   CHECK(contains(refusal, "is in free pinned memory; accepted: memory of a live block"));
 }
 
-TEST_CASE_FIXTURE(KindFixture, "pinned memory of others is pinned, and no block") {
+TEST_CASE_FIXTURE(KindFixture, "pinned memory of other allocators is pinned but no block") {
   void* foreign = nullptr;
   std::vector<char> registered(64_KiB);
   {
@@ -206,7 +207,7 @@ TEST_CASE_FIXTURE(KindFixture,
   }
 }
 
-TEST_CASE_FIXTURE(KindFixture, "managed memory is neither the host's nor one device's") {
+TEST_CASE_FIXTURE(KindFixture, "managed memory belongs neither to the host nor to one device") {
   CUdeviceptr address = 0;
   {
     const ContextScope scope(context);
@@ -220,7 +221,7 @@ TEST_CASE_FIXTURE(KindFixture, "managed memory is neither the host's nor one dev
   driver.mem_free(address);
 }
 
-TEST_CASE_FIXTURE(KindFixture, "the place of an address is its allocation, for one driver call") {
+TEST_CASE_FIXTURE(KindFixture, "the allocation of an address is found with one driver call") {
   CUdeviceptr address = 0;
   const ContextScope scope(context);
   driver.mem_alloc(&address, std::size_t{4096});
@@ -239,7 +240,7 @@ TEST_CASE_FIXTURE(KindFixture, "the place of an address is its allocation, for o
   CHECK(unknown.begin == 0);
 }
 
-TEST_CASE_FIXTURE(KindFixture, "memory mapped into an arena is the device's") {
+TEST_CASE_FIXTURE(KindFixture, "memory mapped into an arena belongs to the device") {
   DeviceContext& second = registry.context(Device::cuda(1));
   Arena arena(second, 8_MiB, 2_MiB);
   REQUIRE(arena.map(arena.address() + 2_MiB, 2_MiB));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of memory that is not there: a device's that has been freed, pages that are unmapped or
-// that nobody may touch. An error instead of the end of the process, nothing is copied, and the
-// next copy works.
+// Copies of missing memory: freed device memory, and pages that are unmapped or protected. The copy
+// fails with an error and copies nothing, and the next copy succeeds.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -98,14 +97,14 @@ void check_refused(CopyTest& test, unsigned char* missing) {
 
 }  // namespace
 
-TEST_CASE("memory that a device had once is refused, whichever way it would be copied") {
+TEST_CASE("freed device memory is refused by every kind of copy") {
   CopyTest test;
   unsigned char* const missing = freed_memory(test);
   CHECK_FALSE(is_readable(missing));
   check_refused(test, missing);
 }
 
-TEST_CASE("host memory whose end is not there, or not to be touched, is refused") {
+TEST_CASE("host memory with an unmapped or protected end is refused") {
   for (const bool unmaps : {true, false}) {
     CAPTURE(unmaps);
     CopyTest test;
@@ -121,7 +120,7 @@ TEST_CASE("host memory whose end is not there, or not to be touched, is refused"
   }
 }
 
-TEST_CASE("a target that this process may only read is refused, and serves as a source") {
+TEST_CASE("a read-only mapping is refused as a target and accepted as a source") {
   CopyTest test;
   const Stream stream = test.stream();
   Copier& copier = test.copier;
@@ -162,7 +161,7 @@ TEST_CASE("a target that this process may only read is refused, and serves as a 
   munmap(pages, kBytes);
 }
 
-TEST_CASE("one range of a batch that is not there is found among thousands that are") {
+TEST_CASE("one unmapped range is found among thousands in a batch") {
   CopyTest test;
   const Stream stream = test.stream();
   Buffer there(test, Kind::device, 8_MiB);
@@ -179,7 +178,7 @@ TEST_CASE("one range of a batch that is not there is found among thousands that 
   CHECK(test.copier.counters().bytes_copied == ranges.size() * 1024);
 }
 
-TEST_CASE("looking at memory leaves errno as it was, and takes any address") {
+TEST_CASE("is_readable() and is_writable() accept any address and preserve errno") {
   const unsigned char here[16] = {};
   for (const unsigned char& byte : here) CHECK(is_readable(&byte));
   CHECK_FALSE(is_readable(nullptr));

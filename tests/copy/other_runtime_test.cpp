@@ -157,7 +157,7 @@ TEST_CASE("a registration of another Runtime ends once the copies that name it a
   CHECK((device.read() == content));
 }
 
-TEST_CASE("pinned memory that another Runtime has free is refused") {
+TEST_CASE("free pinned memory of another Runtime is refused") {
   TwoRuntimes test;
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, kBytes);
@@ -172,7 +172,7 @@ TEST_CASE("pinned memory that another Runtime has free is refused") {
   CHECK(test.copier.counters().bytes_copied == 0);
 }
 
-TEST_CASE("a Runtime may end before the pinned memory of another one that it has copied") {
+TEST_CASE("a Runtime can be destroyed before the pinned memory of another one that it copied") {
   TwoRuntimes test(sim::Progress::random);
   std::vector<Allocation> targets;
   {

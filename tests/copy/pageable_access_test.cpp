@@ -67,7 +67,7 @@ TEST_CASE("without the host's page tables pageable memory is staged" * needs_gat
   }
 }
 
-TEST_CASE("the device is asked once what it gets at") {
+TEST_CASE("the device's access to pageable memory is queried once") {
   InReach test(sim::Progress::eager);
   test.copier.start(test.device.data(), test.host.data(), kBytes, test.own).wait();
   const std::uint64_t asked = driver_calls(*test.runtime, "cuDeviceGetAttribute");
@@ -95,9 +95,8 @@ TEST_CASE("the destructor of a Transfer waits until the device has finished with
   test.own.ref().sync();
 }
 
-TEST_CASE(
-    "what copy_async promises of pageable memory holds for a device that gets at it by itself" *
-    needs_gates()) {
+TEST_CASE("copy_async has the same semantics on a device that accesses pageable memory directly" *
+          needs_gates()) {
   for (const std::size_t bytes : {std::size_t{8}, 64_KiB, 64_KiB + 1, kBytes}) {
     CAPTURE(bytes);
     InReach test;
@@ -114,7 +113,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pageable memory is in no graph, even if the device can access it") {
+TEST_CASE("copies of pageable memory are not captured, even if the device can access it") {
   InReach test;
   begin_capture(test.own);
   CHECK_THROWS_AS(test.copier.start(test.device.data(), test.host.data(), kBytes, test.own),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies whose range is no live pinned block, or more than one: refused in every way of copying,
-// and nobody else's bytes are written.
+// Copies whose range is not within one live pinned block: refused by every kind of copy, and no
+// other bytes are written.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -134,7 +134,7 @@ TEST_CASE("a range that runs past the end of its pinned block is refused by ever
   }
 }
 
-TEST_CASE("what rounding adds to a pinned block is not the block's") {
+TEST_CASE("bytes that rounding adds to a pinned block cannot be copied") {
   for (const bool is_of_other : {false, true}) {
     CAPTURE(is_of_other);
     PinnedBounds test;
@@ -148,7 +148,7 @@ TEST_CASE("what rounding adds to a pinned block is not the block's") {
   }
 }
 
-TEST_CASE("memory around a registration is its owner's, and copied by the host with it") {
+TEST_CASE("a range that extends beyond a registration is copied by the host") {
   PinnedBounds test;
   Bytes memory(64_KiB, 3);
   const HostRegistration registered =

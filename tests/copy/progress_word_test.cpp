@@ -110,7 +110,7 @@ class BlockedOwner {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualStaged, "what the host does for a copy takes no driver call") {
+TEST_CASE_FIXTURE(ManualStaged, "host work for a copy makes no driver call") {
   for (const Direction direction : {Direction::to_device, Direction::to_host}) {
     const Stream stream = this->stream();
     std::byte* const device = allocate(20 * kSlot);
@@ -128,9 +128,8 @@ TEST_CASE_FIXTURE(ManualStaged, "what the host does for a copy takes no driver c
   }
 }
 
-TEST_CASE_FIXTURE(
-    ManualStaged,
-    "while nothing moves the driver is asked little, however many copies are pending") {
+TEST_CASE_FIXTURE(ManualStaged,
+                  "without progress few driver queries are made, however many copies are pending") {
   constexpr std::size_t kCopies = 1'000;
   constexpr std::size_t kBytes = 300;
   for (const std::size_t streams_count : {std::size_t{1}, std::size_t{100}}) {
@@ -160,7 +159,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "all streams with copies are queried in turn") {
+TEST_CASE_FIXTURE(ManualStaged, "streams with pending copies are queried in turn") {
   std::vector<Stream> streams;
   std::vector<HostWork::CopyPtr> copies;
   Bytes source(5 * kSlot);
@@ -209,7 +208,7 @@ TEST_CASE("one copy leaves room in the queue of its stream") {
   CHECK((test.content(device, kChunks * kSlot) == source));
 }
 
-TEST_CASE("an owner whose destructor the driver blocks holds up no other copy") {
+TEST_CASE("an owner whose destructor blocks in the driver delays no other copy") {
   TappedCopier test(sim::Progress::eager);
   const Stream stream = test.stream();
   const Bytes source = pattern(40 * kSlot, 6);
@@ -244,7 +243,7 @@ TEST_CASE("a thread that waits for a copy releases its owner itself") {
   CHECK(test.comes_true([&] { return unawaited.use_count() == 1; }));
 }
 
-TEST_CASE("an owner is released although no copy is pending any more") {
+TEST_CASE("an owner is released although the poller has become idle") {
   StagedTest test(staged_config(sim::Progress::eager));
   const Stream stream = test.stream();
   Bytes source(kStaged);
@@ -277,7 +276,7 @@ TEST_CASE("an owner is released although no copy is pending any more") {
   CHECK(TappedCopier::comes_true([&] { return watched.expired(); }));
 }
 
-TEST_CASE("a thread that the driver keeps waiting over a question holds up no gate") {
+TEST_CASE("a thread that is blocked in a driver query delays no gate") {
   TappedCopier test(sim::Progress::eager);
   const Stream stream = test.stream();
   const Bytes source = pattern(40 * kSlot, 5);

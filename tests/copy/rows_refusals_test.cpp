@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What start_rows() refuses, and what is left where the driver refuses a part of it.
+// Rows that start_rows() refuses, and the state after the driver refuses a part.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -34,9 +34,7 @@ sim::Config machine(const std::string& faults = {}) {
 
 }  // namespace
 
-TEST_CASE(
-    "rows at null, around the end of the addresses, or further apart than a pitch says are "
-    "refused") {
+TEST_CASE("null or wrapping rows and rows longer than their pitch are refused") {
   CopyTest test(machine(), small());
   const Stream stream = test.stream();
   for (const Kind kind : {Kind::device, Kind::pinned, Kind::pageable}) {
@@ -74,7 +72,7 @@ TEST_CASE(
   CHECK(test.copier.counters().bytes_copied == 0);
 }
 
-TEST_CASE("rows that overlap are refused, and columns that share a byte") {
+TEST_CASE("overlapping rows and columns that share a byte are refused") {
   CopyTest test(machine(), small());
   const Stream stream = test.stream();
   for (const Kind kind : {Kind::device, Kind::pinned, Kind::pageable}) {
@@ -167,8 +165,7 @@ TEST_CASE("rows on a stream of a device that neither side belongs to are refused
 }
 
 TEST_CASE(
-    "where the driver refuses a part of some rows, they are written no more, and the next call "
-    "works") {
+    "after the driver refuses a part of some rows nothing more is written, and a retry succeeds") {
   for (const std::string fault : {"cuMemcpy2DAsync@1=unknown", "cuMemcpy2DAsync@3=unknown"}) {
     for (const bool to_device : {true, false}) {
       CAPTURE(fault);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows between every two kinds of memory, and in the order of their stream: each arrives, and
-// nothing between them changes.
+// Copies of rows between all kinds of memory, in stream order: each row arrives, and nothing
+// between the rows changes.
 #include <cstddef>
 #include <deque>
 #include <future>
@@ -112,7 +112,7 @@ TEST_CASE("rows of every size arrive, below and above what is copied at a time")
   }
 }
 
-TEST_CASE("devices that cannot access each other copy rows all the same, on a stream of either") {
+TEST_CASE("devices without peer access copy rows to each other, on a stream of either") {
   for (const bool peer : {true, false}) {
     for (const bool vmm : {true, false}) {
       CAPTURE(peer);
@@ -131,7 +131,7 @@ TEST_CASE("devices that cannot access each other copy rows all the same, on a st
   }
 }
 
-TEST_CASE("rows further apart than the driver can say arrive") {
+TEST_CASE("rows with a pitch beyond the driver's maximum arrive") {
   constexpr std::size_t kPitch = 2_GiB + 512;
   CopyTest test(two_devices(sim::Progress::manual), small());
   const Stream stream = test.stream();
@@ -145,7 +145,7 @@ TEST_CASE("rows further apart than the driver can say arrive") {
   CHECK((here.read() == content));
 }
 
-TEST_CASE("rows of a lone driver call: one cuMemcpy2DAsync where they fit one piece") {
+TEST_CASE("rows that fit one piece are copied by one cuMemcpy2DAsync") {
   CopyTest test(two_devices(sim::Progress::eager), small());
   const Stream stream = test.stream();
   for (const auto& pair : {std::pair{Kind::pinned, Kind::device},
@@ -166,7 +166,7 @@ TEST_CASE("rows of a lone driver call: one cuMemcpy2DAsync where they fit one pi
   CHECK(test.copier.counters().copies_direct == 3);
 }
 
-TEST_CASE("progress of rows shows in pieces, none of which is larger than a piece") {
+TEST_CASE("progress of rows advances in steps of at most one piece") {
   for (const Shape shape : {Shape{1000, 200}, Shape{kPiece, 3}, Shape{2 * kPiece + 5, 2}}) {
     CAPTURE(shape.row_bytes);
     CopyTest test(two_devices(sim::Progress::manual), small());
@@ -189,7 +189,7 @@ TEST_CASE("progress of rows shows in pieces, none of which is larger than a piec
   }
 }
 
-TEST_CASE("no rows, and rows without bytes, are no operation, whatever the pointers") {
+TEST_CASE("a copy of no rows or of rows without bytes is a no-op for any pointers") {
   CopyTest test(two_devices(sim::Progress::eager), small());
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, 100);
@@ -274,7 +274,7 @@ TEST_CASE("start_rows() returns at once, and copies in the order of the stream" 
   }
 }
 
-TEST_CASE("an event that is recorded after rows marks that they are there") {
+TEST_CASE("an event recorded after a copy of rows marks its completion") {
   for (const Kind host : {Kind::pageable, Kind::pinned}) {
     CAPTURE(name_of(host));
     CopyTest test(two_devices(sim::Progress::manual), small());
@@ -289,7 +289,7 @@ TEST_CASE("an event that is recorded after rows marks that they are there") {
   }
 }
 
-TEST_CASE("host to host rows come after earlier work, and are there when the call returns") {
+TEST_CASE("host to host rows are copied after earlier work and are done when the call returns") {
   CopyTest test(two_devices(sim::Progress::manual), small());
   const Stream stream = test.stream();
   std::deque<RowsTest> all;  // to be made before the work is, which making some waits for
@@ -306,7 +306,7 @@ TEST_CASE("host to host rows come after earlier work, and are there when the cal
   CHECK(test.copier.counters().copies_host == 9);
 }
 
-TEST_CASE("a pinned block may be freed while its rows are still read: its reuse waits") {
+TEST_CASE("a pinned block can be freed while its rows are read, and its reuse waits") {
   CopyTest test(two_devices(sim::Progress::manual), small());
   const Stream stream = test.stream();
   Buffer there(test, Kind::device, 1'000'000);
@@ -322,7 +322,7 @@ TEST_CASE("a pinned block may be freed while its rows are still read: its reuse 
   CHECK((there.read() == with_rows(Bytes(1'000'000), 1000, content, 2000, {1000, 1000})));
 }
 
-TEST_CASE("rows have an end to wait for, to be called at, and to keep memory until") {
+TEST_CASE("a copy of rows supports wait(), on_done and keep_alive") {
   for (const Kind host : {Kind::pageable, Kind::pinned}) {
     CAPTURE(name_of(host));
     CopyTest test(two_devices(sim::Progress::eager), small());
@@ -345,7 +345,7 @@ TEST_CASE("rows have an end to wait for, to be called at, and to keep memory unt
   }
 }
 
-TEST_CASE("rows that are cancelled say so, and their stream goes on" * needs_gates()) {
+TEST_CASE("a cancelled copy of rows reports it, and its stream continues" * needs_gates()) {
   CopyTest test(two_devices(sim::Progress::manual), small());
   const Stream stream = test.stream();
   constexpr Shape kShape{10'000, 1000};
@@ -370,7 +370,7 @@ TEST_CASE("rows that are cancelled say so, and their stream goes on" * needs_gat
   CHECK(there.guards_hold());
 }
 
-TEST_CASE("on a captured stream rows are one node, or refused where the host would copy them") {
+TEST_CASE("on a captured stream a copy of rows is one node, or refused if it involves the host") {
   for_each_pair([](Kind from, Kind to) {
     if (stream_device_of(from, to) != 0) return;
     CAPTURE(name_of(from));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies on a host that is short of memory: what must not throw, or must not fail, allocates
-// nothing.
+// Copies on a host that is short of memory: functions that must not throw, or must not fail,
+// allocate nothing.
 #include <cstddef>
 #include <exception>
 #include <memory>

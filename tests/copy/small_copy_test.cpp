@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy of less than 64 KiB between pageable memory and a device costs, and what it is taken
-// for.
+// The cost and the order of copies of less than 64 KiB between pageable memory and a device.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -131,7 +130,7 @@ TEST_CASE("on the legacy default stream a small copy asks for the context as wel
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
 }
 
-TEST_CASE("the 30,000th small copy costs what the 10th does, and few share each marker") {
+TEST_CASE("the 30,000th small copy makes as many driver calls as the 10th") {
   constexpr int kCopies = 30'000;
   for (const bool in : {true, false}) {
     CAPTURE(in);
@@ -154,7 +153,7 @@ TEST_CASE("the 30,000th small copy costs what the 10th does, and few share each 
   }
 }
 
-TEST_CASE("small copies behind pending work take as many calls, and wait for nothing") {
+TEST_CASE("small copies behind pending work make as many calls and do not wait") {
   SmallCopies test(machine(sim::Progress::manual));
   test.log.submit(test.own, "earlier");
   std::uint64_t most = 0;
@@ -170,8 +169,7 @@ TEST_CASE("small copies behind pending work take as many calls, and wait for not
   test.own.ref().sync();
 }
 
-TEST_CASE(
-    "memory that is pinned behind berth's back is read in the order of the stream from then on") {
+TEST_CASE("memory that the program registers itself is read in stream order from then on") {
   SmallCopies test(machine(sim::Progress::manual));
   Buffer other(test, Kind::device, kBytes);
   const Bytes later = pattern(kBytes, 5);
@@ -189,8 +187,7 @@ TEST_CASE(
   REQUIRE(sim::berth_sim_cuMemHostUnregister(test.host.data()) == CUDA_SUCCESS);
 }
 
-TEST_CASE(
-    "device memory that berth has seen and that was freed since is refused as unknown memory") {
+TEST_CASE("device memory that was copied before and freed since is refused") {
   SmallCopies test;
   CUdeviceptr address = 0;
   REQUIRE(sim::berth_sim_cuMemAlloc(&address, 4_MiB) == CUDA_SUCCESS);
@@ -214,7 +211,7 @@ TEST_CASE(
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
 }
 
-TEST_CASE("small copies find their context, whichever is current") {
+TEST_CASE("small copies run in the context of their stream, whichever is current") {
   for (const bool in : {true, false}) {
     CAPTURE(in);
     SmallCopies test(machine(sim::Progress::eager, "", 2));
@@ -338,7 +335,7 @@ TEST_CASE("small copies of a device that fails end with an error") {
   CHECK_THROWS_AS(test.out(test.own), DriverError);
 }
 
-TEST_CASE("what one thread has copied through is another thread's by berth's order") {
+TEST_CASE("staging memory passes between threads without a race") {
   sim::Config config = machine(sim::Progress::eager);
   config.threads = sim::HostThreads::apart;
   SmallCopies test(config);

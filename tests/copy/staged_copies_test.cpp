@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which copies belong together, and how much of a stream's queue one of them takes.
+// The lanes of staged copies, and how many entries of a stream's queue a copy takes.
 #include "copy/staged/staged_copies.hpp"
 
 #include <memory>
@@ -44,7 +44,7 @@ std::size_t entries_of_first_part(StagedTest& test, StreamRef stream,
 
 }  // namespace
 
-TEST_CASE("copies of a stream are not held up by those of one that had its handle before") {
+TEST_CASE("copies of a stream do not wait for those of a destroyed stream with its handle") {
   TappedDevice test(staged_config(sim::Progress::manual));
   PinnedAllocator pinned(test.registry, {});
   const ContextScope scope(test.context);
@@ -76,7 +76,7 @@ TEST_CASE("copies of a stream are not held up by those of one that had its handl
   test.driver.mem_free(device);
 }
 
-TEST_CASE("a copy has at most its share of a queue, whatever its layout") {
+TEST_CASE("a copy submits a bounded number of queue entries at a time, whatever its layout") {
   StagedTest test(staged_config(sim::Progress::manual));
   const Stream stream = test.stream();
   std::byte* const device = test.allocate(kSlot);
@@ -101,7 +101,7 @@ TEST_CASE("a copy has at most its share of a queue, whatever its layout") {
                               1) <= StagedCopy::kEntriesMax);
 }
 
-TEST_CASE("a transfer keeps no event of a step that has passed, except the last") {
+TEST_CASE("a transfer releases the event of each completed step except the last") {
   TappedDevice test(staged_config(sim::Progress::eager));
   EventPool few(test.context, {.events_max = 5});
   const Stream stream = test.stream();
@@ -119,7 +119,7 @@ TEST_CASE("a transfer keeps no event of a step that has passed, except the last"
   transfer.wait();
 }
 
-TEST_CASE("a transfer that has failed does not claim that its bytes have arrived") {
+TEST_CASE("a failed transfer does not count its bytes as done") {
   TappedDevice test(staged_config(sim::Progress::manual));
   const Stream stream = test.stream();
   DirectTransfer transfer(7);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How near staged copies come to what link and memory allow, and how long small ones wait behind
-// them. The workloads are those of the benchmark `copies`.
+// The rate of staged copies compared with those of link and memory, and the latency of small copies
+// behind them. The workloads are those of the benchmark `copies`.
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ namespace staged_speed_test {
 using namespace berth;
 using namespace berth::bench;
 
-TEST_CASE("a staged copy comes within 5 % of what link and threads allow") {
+TEST_CASE("a staged copy comes within 5 % of the bound set by link and threads") {
   for (const Direction direction : {Direction::to_device, Direction::to_host}) {
     for (const std::size_t threads : {1, 2, 4, 6}) {
       CAPTURE(int(direction));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy gets of a device's staging memory, and what is left for others.
+// How a device's staging memory is divided among copies.
 #include "copy/staged/staging_memory.hpp"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ TEST_CASE_FIXTURE(StagingTest,
 }
 
 TEST_CASE_FIXTURE(StagingTest,
-                  "slots that are kept begin at pages, as reads past the page cache want") {
+                  "cached slots are aligned to pages, as direct reads of files require") {
   const Allocation before = pinned.allocate(512);  // the next block begins inside a page
   Staging first = take(2 * kSlot);
   Staging second = take(2 * kSlot);
@@ -93,7 +93,7 @@ TEST_CASE_FIXTURE(StagingTest,
   CHECK(take(64_MiB).slot_bytes == kSlot);
 }
 
-TEST_CASE_FIXTURE(StagingTest, "a gate is closed again for the next copy") {
+TEST_CASE_FIXTURE(StagingTest, "a gate is reset for the next copy") {
   for (int round = 0; round < 4; ++round) {  // each block has one, and they take turns
     Staging staging = take(64_MiB);
     CHECK(*staging.gate == 0);
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(StagingTest, "a gate is closed again for the next copy") {
   }
 }
 
-TEST_CASE_FIXTURE(StagingTest, "one copy gets a part of the slots, so that a second finds some") {
+TEST_CASE_FIXTURE(StagingTest, "one copy takes only a part of the slots") {
   Staging first = take(1_GiB);
   Staging second = take(1_GiB);
   CHECK(first.slots.size() == 2);
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(StagingTest, "one copy gets half of many slots, and the last g
 }
 
 TEST_CASE_FIXTURE(StagingTest,
-                  "a load of a file gets a third of the slots, two of few, or one of two") {
+                  "a load of a file takes a third of the slots, two of a few, or one of two") {
   struct Case {
     std::size_t slots_max;
     std::size_t slots;
@@ -169,7 +169,8 @@ TEST_CASE_FIXTURE(StagingTest, "the smaller copies are, the more of them find me
   CHECK(memory.bytes_in_use() == 0);
 }
 
-TEST_CASE_FIXTURE(StagingTest, "small copies take slots once they have taken as much without") {
+TEST_CASE_FIXTURE(StagingTest,
+                  "small copies use slots once their own memory adds up to that of the slots") {
   std::vector<Staging> small;
   for (std::size_t count = 0; count < 4 * kSlot / 64_KiB; ++count) small.push_back(take(64_KiB));
   CHECK(take(kSlot).slot_bytes == 256_KiB);
@@ -182,7 +183,7 @@ TEST_CASE_FIXTURE(StagingTest, "small copies take slots once they have taken as 
 
 TEST_CASE_FIXTURE(
     StagingTest,
-    "a stream that finds no slot gets two, as long as fewer than four times are in use") {
+    "a stream without slots gets two while less than four times the slots are in use") {
   std::vector<Staging> all;
   while (auto staging = memory.try_take(1_GiB)) all.push_back(std::move(*staging));
   CHECK(all.size() == 2);
@@ -197,8 +198,9 @@ TEST_CASE_FIXTURE(
   CHECK(memory.bytes_in_use() == 0);
 }
 
-TEST_CASE_FIXTURE(StagingTest,
-                  "what is shared comes back with the last that has it, with gates apart") {
+TEST_CASE_FIXTURE(
+    StagingTest,
+    "shared staging memory is returned by its last user, and each user has its own gate") {
   std::optional<Staging> first = take(kSlot);
   Staging second = memory.share(first->blocks, 1_GiB);
   CHECK(second.is_shared());
@@ -215,7 +217,7 @@ TEST_CASE_FIXTURE(StagingTest,
 }
 
 TEST_CASE_FIXTURE(StagingTest,
-                  "beyond the bounds there is as much as can be pinned, and it is not kept") {
+                  "unbounded staging memory is limited only by pinning and is not cached") {
   std::vector<Staging> all;
   for (int count = 0; count < 5; ++count) all.push_back(memory.take_unbounded(1_GiB));
   CHECK(pinned.counters().blocks_allocated.current == 10);
@@ -224,7 +226,7 @@ TEST_CASE_FIXTURE(StagingTest,
   CHECK(memory.bytes_in_use() == 0);
 }
 
-TEST_CASE_FIXTURE(CrampedTest, "a copy does with the slots that can be pinned") {
+TEST_CASE_FIXTURE(CrampedTest, "a copy uses as many slots as can be pinned") {
   Staging first = take(1_GiB);
   CHECK(first.slots.size() == 2);
   CHECK_FALSE(memory.try_take(1_GiB).has_value());  // the limit: there is one to wait for
@@ -242,7 +244,7 @@ TEST_CASE_FIXTURE(CrampedTest,
 }
 
 TEST_CASE_FIXTURE(CrampedTest,
-                  "where nothing can be pinned, and nothing will come back, that is said") {
+                  "OutOfMemory is thrown if nothing can be pinned and nothing will be returned") {
   const Allocation others = pinned.allocate(2_MiB + 512_KiB);
   message_of<OutOfMemory>([&] { return memory.try_take(1_GiB); });
   CHECK(memory.bytes_in_use() == 0);
@@ -250,7 +252,7 @@ TEST_CASE_FIXTURE(CrampedTest,
   CHECK(memory.bytes_in_use() == 0);
 }
 
-TEST_CASE("a failure of the driver leaves nothing taken") {
+TEST_CASE("a failure of the driver leaves no staging memory in use") {
   StagingTest test(
       {.segment_bytes = 64_KiB, .prefault_threads = 0});  // each slot is pinned by itself
   Staging first = test.take(kSlot);

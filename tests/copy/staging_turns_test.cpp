@@ -161,7 +161,8 @@ TEST_CASE("a copy on an idle stream does not wait for a hundred that are pending
   }
 }
 
-TEST_CASE("beyond all staging memory a stream's first copy is the driver's own" * needs_gates()) {
+TEST_CASE("with all staging memory in use the driver performs a stream's first copy" *
+          needs_gates()) {
   CopyTest test(with(sim::Progress::manual), few_slots());
   std::vector<Stream> streams;
   for (int count = 0; count < 9; ++count) streams.push_back(test.stream());
@@ -270,7 +271,7 @@ TEST_CASE("copies of several threads on one stream take their turns in its order
   }
 }
 
-TEST_CASE("the default streams of two threads have one name and wait for nothing of each other" *
+TEST_CASE("copies on per-thread default streams of two threads do not wait for each other" *
           needs_gates()) {
   CopyTest test(with(sim::Progress::eager), few_slots());
   const Stream busy = test.stream();
@@ -298,7 +299,7 @@ TEST_CASE("the default streams of two threads have one name and wait for nothing
   }
 }
 
-TEST_CASE("a stream's copies share on after the stream is gone, and another may have its handle") {
+TEST_CASE("copies of destroyed streams keep their turns, even if a handle is reused") {
   CopyTest test(with(sim::Progress::manual), few_slots());
   std::deque<OneCopy> copies = make_copies(test, 12);
   for (std::size_t index = 0; index < copies.size(); ++index) {

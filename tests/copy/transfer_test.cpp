@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What start() promises: it returns at once, and the Transfer says how far it is, and how it ended.
+// start() returns at once, and the Transfer reports its progress and its end.
 #include "berth/transfer.hpp"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ TEST_CASE("start() returns at once, whatever kind of memory it is and however mu
   }
 }
 
-TEST_CASE("work submitted after start() finds the bytes, however it is waited for") {
+TEST_CASE("work submitted after start() reads the copied bytes, however it is waited for") {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
     CAPTURE(int(progress));
     CopyTest test(with(progress), small_ring());
@@ -160,7 +160,7 @@ TEST_CASE("progress of a copy by the device alone shows in pieces") {
   CHECK(seen == std::vector<std::size_t>{0, kSlot, 2 * kSlot, 3 * kSlot, 4 * kSlot, 4 * kSlot + 1});
 }
 
-TEST_CASE("what is kept alive stays until the transfer is over, and no longer") {
+TEST_CASE("keep_alive is held until the transfer is over, and no longer") {
   for (const Kind host : {Kind::pageable, Kind::pinned}) {
     CAPTURE(name_of(host));
     CopyTest test(with(sim::Progress::manual), small_ring());
@@ -178,7 +178,7 @@ TEST_CASE("what is kept alive stays until the transfer is over, and no longer") 
   }
 }
 
-TEST_CASE("where the end of a transfer cannot be promised, it is over before its owner goes") {
+TEST_CASE("a transfer whose end cannot be signaled is completed before its owner is released") {
   for (const std::vector<Kind>& hosts :
        {std::vector{Kind::pageable}, {Kind::pinned}, {Kind::pageable, Kind::pinned}}) {
     CAPTURE(hosts.size());
@@ -211,7 +211,7 @@ TEST_CASE("where the end of a transfer cannot be promised, it is over before its
   }
 }
 
-TEST_CASE("the callback of a transfer comes once, with the bytes there") {
+TEST_CASE("on_done of a transfer is called once, after the bytes have arrived") {
   for (const Kind from : kKinds) {
     if (from == Kind::peer) continue;
     CAPTURE(name_of(from));
@@ -270,7 +270,8 @@ TEST_CASE("a callback at the end of a transfer finds it done, whichever thread c
   CHECK(ended.get_future().get());
 }
 
-TEST_CASE("pageable memory may go as soon as its last Transfer has, also by an exception") {
+TEST_CASE(
+    "pageable memory can be freed after its last Transfer is destroyed, also by an exception") {
   for (const bool to_device : {true, false}) {
     for (const bool throws : {true, false}) {
       CAPTURE(to_device);
@@ -352,8 +353,9 @@ TEST_CASE("a failed query does not end a copy by the device, but a device that a
   });
 }
 
-TEST_CASE("a Transfer of other memory, of kept memory, or that is detached is not waited for" *
-          needs_gates()) {
+TEST_CASE(
+    "the destructor of a Transfer of pinned or kept memory, or a detached one, does not wait" *
+    needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   test.log.submit(stream, "earlier");
@@ -410,7 +412,8 @@ TEST_CASE("a cancelled transfer reports it, and its stream continues" * needs_ga
   CHECK((there.read() == pattern(kBytes, 1)));
 }
 
-TEST_CASE("where all staging memory is in use, what happens is what was said" * needs_gates()) {
+TEST_CASE("each StagingShortage policy takes effect when all staging memory is in use" *
+          needs_gates()) {
   constexpr std::size_t kBytes = 4 * kRing;
   for (const auto policy :
        {StagingShortage::share, StagingShortage::grow, StagingShortage::fall_back}) {
@@ -435,7 +438,7 @@ TEST_CASE("where all staging memory is in use, what happens is what was said" * 
   }
 }
 
-TEST_CASE("where the driver has no gates, or nothing can be pinned, the driver copies") {
+TEST_CASE("without gates or pinned memory the driver copies") {
   sim::Config without_gates = with(sim::Progress::eager);
   without_gates.faults = sim::FaultPlan::parse("cuStreamWaitValue32@1=not_supported");
   sim::Config without_pinned = with(sim::Progress::eager);
@@ -456,7 +459,7 @@ TEST_CASE("where the driver has no gates, or nothing can be pinned, the driver c
   }
 }
 
-TEST_CASE("on a captured stream a transfer has no end to wait for, or call at") {
+TEST_CASE("on a captured stream a transfer is done at once, and refuses on_done and keep_alive") {
   CopyTest test(with(sim::Progress::eager), small_ring());
   const Stream stream = test.stream();
   Buffer there(test, Kind::device, kSlot);
@@ -474,7 +477,7 @@ TEST_CASE("on a captured stream a transfer has no end to wait for, or call at") 
   CHECK(graph.nodes() == 1);
 }
 
-TEST_CASE("a Runtime waits for the copies that are under way") {
+TEST_CASE("the destructor of a Runtime waits for pending copies") {
   constexpr std::size_t kBytes = 20 * kRing;
   Bytes back(kBytes);
   const Bytes content = pattern(kBytes, 2);
@@ -489,7 +492,7 @@ TEST_CASE("a Runtime waits for the copies that are under way") {
   CHECK((back == content));
 }
 
-TEST_CASE("a forked child that a copy was under way in ends, and can copy on the host") {
+TEST_CASE("a child forked during a copy exits, and can copy on the host") {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   Buffer there(test, Kind::device, 20 * kRing);
@@ -515,7 +518,7 @@ TEST_CASE("a forked child that a copy was under way in ends, and can copy on the
   CHECK((there.read() == content));
 }
 
-TEST_CASE("the rate of a transfer that is over stays what it was") {
+TEST_CASE("the rate of a completed transfer does not change") {
   CopyTest test;
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, 100'000);

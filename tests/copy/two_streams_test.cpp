@@ -89,7 +89,7 @@ TEST_CASE("a copy between two streams races with the work of neither") {
   }
 }
 
-TEST_CASE("a join that is left out by hand is found") {
+TEST_CASE("a missing join is reported") {
   for (const Joins joins : {Joins{.before = false}, Joins{.after = false}}) {
     CAPTURE(joins.before);
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
@@ -175,7 +175,7 @@ TEST_CASE("the copy waits for earlier work of both streams, and later work of bo
   }
 }
 
-TEST_CASE("a copy runs on the stream that suits, wherever it is named") {
+TEST_CASE("the copy runs on whichever of the two streams suits its device") {
   CopyTest test(with_progress(sim::Progress::manual));
   const Stream on_0 = test.stream(0);
   const Stream on_1 = test.stream(1);
@@ -203,7 +203,7 @@ TEST_CASE("a copy runs on the stream that suits, wherever it is named") {
   on_1.ref().sync();
 }
 
-TEST_CASE("rows and batches come between two streams as well") {
+TEST_CASE("rows and batches are copied between two streams as well") {
   for (const bool is_batch : {true, false}) {
     CAPTURE(is_batch);
     CopyTest test(with_progress(sim::Progress::manual));
@@ -278,7 +278,7 @@ TEST_CASE("two captured streams take the copy into their graph, and one alone is
   REQUIRE(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a failure after the copy was submitted is thrown when nothing is under way any more") {
+TEST_CASE("a failure after the copy was submitted is thrown once the copy has finished") {
   struct Case {
     std::string fault;
     bool returns_transfer;

@@ -18,7 +18,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "the versions are those of the library and of th
 }
 
 TEST_CASE_FIXTURE(EagerRuntime,
-                  "counting and choosing devices makes no context; setting one does") {
+                  "counting and choosing devices creates no context, but setting one does") {
   int count = 0;
   int device = -1;
   OK(cudaGetDeviceCount(&count));
@@ -40,7 +40,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "a device that does not exist is refused and cha
   CHECK(device == 0);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "the device is the calling thread's") {
+TEST_CASE_FIXTURE(EagerRuntime, "each thread has its own current device") {
   OK(cudaSetDevice(1));
   int device = -1;
   std::thread([&] { cudaGetDevice(&device); }).join();
@@ -52,7 +52,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "cudaFree of null initialises the device") {
   CHECK(sim.live().contexts == 1);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "a context that the program made current is used as it is") {
+TEST_CASE_FIXTURE(EagerRuntime, "a context that the program made current is used") {
   CUcontext context = nullptr;
   REQUIRE(berth::sim::berth_sim_cuDevicePrimaryCtxRetain(&context, 1) == CUDA_SUCCESS);
   REQUIRE(berth::sim::berth_sim_cuCtxPushCurrent(context) == CUDA_SUCCESS);
@@ -89,7 +89,8 @@ TEST_CASE_FIXTURE(EagerRuntime, "the properties agree with the attributes") {
 }
 
 #if BERTH_CUDART_MAJOR == 12
-TEST_CASE_FIXTURE(EagerRuntime, "properties in the layout of CUDA 11 end where that layout ends") {
+TEST_CASE_FIXTURE(EagerRuntime,
+                  "cudaDeviceProp in the layout of CUDA 11 is not written past its end") {
   DeviceProperties properties;
   std::memset(&properties, 0x5a, sizeof properties);
   OK(get_properties_11(&properties, 0));
@@ -108,7 +109,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "PCI bus ids lead back to their device") {
 }
 
 TEST_CASE_FIXTURE(EagerRuntime,
-                  "peer access is enabled once, disabled once, and never to oneself") {
+                  "peer access is enabled once, disabled once, and never to the own device") {
   int can = 0;
   OK(cudaDeviceCanAccessPeer(&can, 0, 1));
   CHECK(can == 1);
@@ -120,7 +121,9 @@ TEST_CASE_FIXTURE(EagerRuntime,
   CHECK(cudaDeviceEnablePeerAccess(7, 0) == cudaErrorInvalidDevice);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "a reset ends what the device had, and the next call begins anew") {
+TEST_CASE_FIXTURE(
+    EagerRuntime,
+    "a device reset frees the device's memory, and the next call creates a new context") {
   unsigned char* const before = make_memory(100);
   OK(cudaDeviceReset());
   CHECK(sim.live().contexts == 0);

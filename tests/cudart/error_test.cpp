@@ -16,7 +16,8 @@ void fault(berth::sim::Simulator& sim) {
   sim.launch(nullptr, 0, {berth::sim::MemoryUse::write(memory + (1 << 24), 4096)});
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "the last error is the thread's own, and is taken once") {
+TEST_CASE_FIXTURE(EagerRuntime,
+                  "each thread has its own last error, which cudaGetLastError resets") {
   CHECK(cudaSetDevice(99) == cudaErrorInvalidDevice);
   CHECK(cudaPeekAtLastError() == cudaErrorInvalidDevice);
   cudaError_t elsewhere = cudaErrorUnknown;
@@ -33,7 +34,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "a later error replaces an earlier one") {
   CHECK(cudaGetLastError() == cudaErrorInvalidValue);
 }
 
-TEST_CASE_FIXTURE(ManualRuntime, "work that is not done yet is no error") {
+TEST_CASE_FIXTURE(ManualRuntime, "cudaErrorNotReady is not recorded as the last error") {
   const cudaStream_t stream = make_stream();
   OK(cudaMemsetAsync(make_memory(100), 1, 100, stream));
   const cudaEvent_t event = make_event();
@@ -44,7 +45,7 @@ TEST_CASE_FIXTURE(ManualRuntime, "work that is not done yet is no error") {
   OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "running out of memory is an error that goes") {
+TEST_CASE_FIXTURE(EagerRuntime, "an out-of-memory error is reset by cudaGetLastError") {
   void* pointer = nullptr;
   CHECK(cudaMalloc(&pointer, 1ULL << 40) == cudaErrorMemoryAllocation);
   CHECK(pointer == nullptr);
@@ -53,7 +54,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "running out of memory is an error that goes") {
   OK(cudaFree(make_memory(100)));
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "a fault stays until the device is reset") {
+TEST_CASE_FIXTURE(EagerRuntime, "a device fault is returned until the device is reset") {
   fault(sim);
   CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
   void* pointer = nullptr;
@@ -76,7 +77,7 @@ TEST_CASE("errors have the names of the header, and short texts") {
         "unrecognized error code");
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "what is not implemented fails each time") {
+TEST_CASE_FIXTURE(EagerRuntime, "an unsupported function fails on each call") {
   cudaArray_t array = nullptr;
   const cudaChannelFormatDesc format =
       cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindUnsigned);

@@ -62,7 +62,7 @@ struct Nodes : EagerRuntime {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Nodes, "copies and fills are nodes, and tell what they were given") {
+TEST_CASE_FIXTURE(Nodes, "parameters of copy and fill nodes can be queried") {
   cudaGraphNode_t fill = nullptr;
   cudaGraphNode_t copy = nullptr;
   const cudaMemsetParams filled = fill_of(7);
@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(Nodes, "copies and fills are nodes, and tell what they were gi
   OK(cudaGraphExecDestroy(exec));
 }
 
-TEST_CASE_FIXTURE(Nodes, "a copy of an invalid kind, or of an array, is no node") {
+TEST_CASE_FIXTURE(Nodes, "a copy node with an invalid kind or an array is refused") {
   cudaGraphNode_t node = nullptr;
   cudaMemcpy3DParms copy = copy_of(host, memory, static_cast<cudaMemcpyKind>(7));
   CHECK(cudaGraphAddMemcpyNode(&node, graph, nullptr, 0, &copy) == cudaErrorInvalidMemcpyDirection);
@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(Nodes, "a copy of an invalid kind, or of an array, is no node"
   CHECK(cudaGraphAddMemsetNode(&node, graph, nullptr, 0, nullptr) == cudaErrorInvalidValue);
 }
 
-TEST_CASE_FIXTURE(Nodes, "generic parameters make nodes, of memory too") {
+TEST_CASE_FIXTURE(Nodes, "nodes are added by generic parameters, allocations included") {
   cudaGraphNode_t allocation = nullptr;
   cudaGraphNode_t fill = nullptr;
   cudaGraphNode_t copy = nullptr;
@@ -156,7 +156,7 @@ TEST_CASE_FIXTURE(Nodes, "generic parameters make nodes, of memory too") {
   CHECK(add_node(&end, graph, nullptr, nullptr, 0, &params) == cudaErrorInvalidValue);
 }
 
-TEST_CASE_FIXTURE(Nodes, "nodes copy to device variables and from them") {
+TEST_CASE_FIXTURE(Nodes, "copy nodes copy to and from device variables") {
   static char variable;
   void** const binary = __cudaRegisterFatBinary(nullptr);
   __cudaRegisterVar(binary, &variable, nullptr, "variable", 0, 64, 0, 0);

@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "the nodes of a graph are counted, listed and ha
   OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "a capture says that it is one, and what comes next depends on") {
+TEST_CASE_FIXTURE(EagerRuntime, "the status and dependencies of a capture can be queried") {
   const cudaStream_t stream = make_stream();
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
   OK(cudaStreamIsCapturing(stream, &status));
@@ -108,7 +108,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "a capture says that it is one, and what comes n
   OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "what a capture does not allow breaks it") {
+TEST_CASE_FIXTURE(EagerRuntime, "a call that is not allowed in a capture invalidates it") {
   const cudaStream_t stream = make_stream();
   cudaGraph_t graph = nullptr;
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
@@ -118,7 +118,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "what a capture does not allow breaks it") {
   CHECK(cudaGetLastError() == cudaErrorStreamCaptureInvalidated);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "the mode of a thread is exchanged") {
+TEST_CASE_FIXTURE(EagerRuntime, "the capture mode of a thread is exchanged") {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   OK(cudaThreadExchangeStreamCaptureMode(&mode));
   CHECK(mode == cudaStreamCaptureModeGlobal);
@@ -126,7 +126,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "the mode of a thread is exchanged") {
   CHECK(mode == cudaStreamCaptureModeRelaxed);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "a graph holds the objects of the program that it was given") {
+TEST_CASE_FIXTURE(EagerRuntime, "a graph owns the user objects that it retains") {
   static int destroyed = 0;
   destroyed = 0;
   cudaGraph_t graph = nullptr;

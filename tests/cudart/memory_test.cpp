@@ -7,7 +7,8 @@ namespace cudart_memory_test {
 
 using namespace berth::test;
 
-TEST_CASE_FIXTURE(EagerRuntime, "nothing is allocated for no bytes, and null is freed by no one") {
+TEST_CASE_FIXTURE(EagerRuntime,
+                  "an allocation of 0 bytes returns null, and freeing null does nothing") {
   void* pointer = &pointer;
   OK(cudaMalloc(&pointer, 0));
   CHECK(pointer == nullptr);
@@ -19,7 +20,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "nothing is allocated for no bytes, and null is 
   CHECK(sim.live().allocations == 0);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "memory is freed once, by the function of its kind") {
+TEST_CASE_FIXTURE(EagerRuntime, "memory is freed once, and only by the function for its kind") {
   unsigned char* const device = make_memory(100);
   unsigned char* const host = make_pinned(100);
   CHECK(cudaFree(host) == cudaErrorInvalidValue);
@@ -31,7 +32,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "memory is freed once, by the function of its ki
   CHECK(sim.live().host_allocations == 0);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "rows of pitched memory keep their distance") {
+TEST_CASE_FIXTURE(EagerRuntime, "copies of pitched memory honor the pitch") {
   void* pointer = nullptr;
   std::size_t pitch = 0;
   OK(cudaMallocPitch(&pointer, &pitch, 100, 3));
@@ -122,7 +123,8 @@ TEST_CASE_FIXTURE(EagerRuntime, "fills repeat the low byte of their value") {
   CHECK(rows[909] == 1);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "copies go by their kind, and the default kind by the addresses") {
+TEST_CASE_FIXTURE(EagerRuntime,
+                  "a copy follows its kind, and the default kind follows the addresses") {
   const Bytes source = counted(4096);
   unsigned char* const a = make_memory(4096);
   unsigned char* const b = make_memory(4096);
@@ -139,7 +141,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "copies go by their kind, and the default kind b
         cudaErrorInvalidValue);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "a copy between devices names both of them") {
+TEST_CASE_FIXTURE(EagerRuntime, "a peer copy takes both devices") {
   unsigned char* const here = make_memory(4096);
   OK(cudaMemset(here, 5, 4096));
   OK(cudaSetDevice(1));

@@ -37,7 +37,7 @@ TEST_CASE_FIXTURE(ManualRuntime, "a stream runs its work in order, and others be
   CHECK(sim.take_findings().empty());
 }
 
-TEST_CASE_FIXTURE(ManualRuntime, "a wait that is forgotten is found") {
+TEST_CASE_FIXTURE(ManualRuntime, "a missing wait is reported") {
   const cudaStream_t first = make_stream();
   const cudaStream_t second = make_stream();
   unsigned char* const memory = make_memory(4096);
@@ -59,7 +59,8 @@ TEST_CASE_FIXTURE(ManualRuntime, "blocking streams follow the legacy stream, oth
   OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE_FIXTURE(ManualRuntime, "the null stream of the second forms is the thread's own") {
+TEST_CASE_FIXTURE(ManualRuntime,
+                  "the null stream of the per-thread forms is the per-thread stream") {
   OK(cudaMemsetAsync_ptsz(make_memory(64), 1, 64, nullptr));
   CHECK(cudaStreamQuery_ptsz(nullptr) == cudaErrorNotReady);
   CHECK(cudaStreamQuery(cudaStreamPerThread) == cudaErrorNotReady);
@@ -79,7 +80,7 @@ TEST_CASE_FIXTURE(ManualRuntime, "the null stream of the second forms is the thr
 }
 
 TEST_CASE_FIXTURE(EagerRuntime,
-                  "synchronous copies of the second form do not touch the null stream") {
+                  "synchronous copies of the per-thread form do not wait for the legacy stream") {
   const Bytes source = counted(1000);
   unsigned char* const memory = make_memory(1000);
   OK(cudaMemcpy_ptds(memory, source.data(), 1000, cudaMemcpyHostToDevice));
@@ -144,7 +145,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "a host function that calls the runtime is refus
   CHECK(result == cudaErrorNotPermitted);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "events measure time unless they were made without") {
+TEST_CASE_FIXTURE(EagerRuntime, "events measure time unless created without timing") {
   const cudaStream_t stream = make_stream();
   cudaEvent_t start = nullptr;
   OK(cudaEventCreate(&start));

@@ -129,7 +129,7 @@ TEST_CASE("a device guard that cannot be made changes nothing") {
   CHECK(registry.current() == Device::cuda(1));
 }
 
-TEST_CASE("device guards of different threads do not meet") {
+TEST_CASE("device guards of different threads are independent") {
   Simulation simulation(devices(4));
   const DeviceRegistry& registry = simulation.runtime->devices();
   std::array<bool, 4> kept{};
@@ -149,7 +149,7 @@ TEST_CASE("device guards of different threads do not meet") {
   for (const bool right : kept) CHECK(right);
 }
 
-TEST_CASE("a guard inside one that has its device current calls no driver") {
+TEST_CASE("a guard for the current device of the enclosing guard makes no driver call") {
   Simulation simulation(devices(2));
   Runtime& runtime = *simulation.runtime;
   const DeviceRegistry& registry = runtime.devices();
@@ -166,7 +166,8 @@ TEST_CASE("a guard inside one that has its device current calls no driver") {
   CHECK(registry.current() == kSecond);
 }
 
-TEST_CASE("the outermost guard asks once what is current, and changes it only where it must") {
+TEST_CASE(
+    "the outermost guard queries the current context once and changes it only if it differs") {
   Simulation simulation(devices(2));
   Runtime& runtime = *simulation.runtime;
   const DeviceRegistry& registry = runtime.devices();
@@ -189,8 +190,7 @@ TEST_CASE("a context made current by other code is left as it is") {
   CHECK(current_context() == primary);
 }
 
-TEST_CASE(
-    "a guard creates the context of its own device and no other, on a thread without one too") {
+TEST_CASE("a guard creates only its own device's context, also on a thread without a context") {
   Simulation simulation(devices(3));
   const DeviceRegistry& registry = simulation.runtime->devices();
   {
@@ -202,7 +202,7 @@ TEST_CASE(
   CHECK(simulation.simulator.live().contexts == 1);
 }
 
-TEST_CASE("set_current inside a guard holds until the guard ends, whether that changed anything") {
+TEST_CASE("set_current inside a guard holds until the guard ends") {
   Simulation simulation(devices(3));
   const DeviceRegistry& registry = simulation.runtime->devices();
   for (const Device before : {kFirst, Device::cuda(2)}) {
@@ -227,7 +227,7 @@ TEST_CASE("set_current inside a guard holds until the guard ends, whether that c
   CHECK(registry.current() == kFirst);
 }
 
-TEST_CASE("a guard that changed the context restores it, whatever the code inside leaves") {
+TEST_CASE("a guard that changed the context restores it, whatever context the code inside sets") {
   Simulation simulation(devices(3));
   const DeviceRegistry& registry = simulation.runtime->devices();
   const CUcontext first = primary_of(registry, kFirst);
@@ -262,7 +262,7 @@ TEST_CASE("a guard that changed the context restores it, whatever the code insid
   }
 }
 
-TEST_CASE("a guard restores what was current before when the code inside leaves none current") {
+TEST_CASE("a guard restores the previous context if the code inside leaves none current") {
   Simulation simulation(devices(2));
   simulation.errors_expected = true;  // where nothing was left to pop
   const DeviceRegistry& registry = simulation.runtime->devices();
@@ -282,8 +282,7 @@ TEST_CASE("a guard restores what was current before when the code inside leaves 
   set_context(nullptr);
 }
 
-TEST_CASE(
-    "a guard around guards restores too, when the code inside the inner ones leaves a context") {
+TEST_CASE("an outer guard restores the context although code inside inner guards changed it") {
   Simulation simulation(devices(3));
   const DeviceRegistry& registry = simulation.runtime->devices();
   const CUcontext other = primary_of(registry, Device::cuda(2));
@@ -299,9 +298,7 @@ TEST_CASE(
   CHECK(current_context() == nullptr);
 }
 
-TEST_CASE(
-    "a context that was changed unseen in a guard that changed nothing stays until the next "
-    "query") {
+TEST_CASE("a guard that changed nothing does not undo a context change that it has not observed") {
   Simulation simulation(devices(2));
   const DeviceRegistry& registry = simulation.runtime->devices();
   const CUcontext first = primary_of(registry, kFirst);
@@ -327,7 +324,7 @@ TEST_CASE(
   CHECK(current_context() == first);
 }
 
-TEST_CASE("a guard that is made while berth works on another device makes its own current") {
+TEST_CASE("a guard created while berth works on another device makes its own device current") {
   Simulation simulation(devices(2));
   const DeviceRegistry& registry = simulation.runtime->devices();
   const DeviceGuard outer(registry, kFirst);
@@ -344,7 +341,7 @@ TEST_CASE("a guard that is made while berth works on another device makes its ow
   CHECK(calls_of(*simulation.runtime, [&] { const DeviceGuard same(registry, kFirst); }) == kNone);
 }
 
-TEST_CASE("guards of two Runtimes nest, and find the same context current") {
+TEST_CASE("guards of two Runtimes nest and agree on the current context") {
   Simulation simulation(devices(2));
   RuntimeOptions options;
   options.driver = "sim";
@@ -445,7 +442,7 @@ TEST_CASE("a guard that ends before one made after it, or on another thread, sto
   CHECK(stops_the_process([&] { std::thread([&] { outer.reset(); }).join(); }));
 }
 
-TEST_CASE("what guards know is each thread's own") {
+TEST_CASE("the state of guards is per thread") {
   Simulation simulation(devices(2));
   Runtime& runtime = *simulation.runtime;
   const DeviceRegistry& registry = runtime.devices();

@@ -41,12 +41,12 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("a device map without entries leaves everything where it was") {
+TEST_CASE("a device map without entries maps each device to itself") {
   const DeviceMap map;
   for (const Device device : {kCpu, cuda(0), cuda(7), Device::cuda()}) CHECK(map(device) == device);
 }
 
-TEST_CASE("a table moves what it names, and leaves the rest") {
+TEST_CASE("a table maps the devices that it names, and no others") {
   const DeviceMap map{{cuda(1), kCpu}, {cuda(2), cuda(0)}, {kCpu, cuda(1)}};
   CHECK(map(cuda(1)) == kCpu);
   CHECK(map(cuda(2)) == cuda(0));
@@ -58,13 +58,13 @@ TEST_CASE("a table moves what it names, and leaves the rest") {
   CHECK(one(cuda(2)) == cuda(2));
 }
 
-TEST_CASE("a table names devices exactly: the current device is none of the numbered ones") {
+TEST_CASE("an entry for the current device applies to no numbered device") {
   const DeviceMap map{{Device::cuda(), kCpu}};
   CHECK(map(Device::cuda()) == kCpu);
   CHECK(map(cuda(0)) == cuda(0));
 }
 
-TEST_CASE("one device takes everything, and a function decides by itself") {
+TEST_CASE("all_to() maps all devices to one, and a function maps each device") {
   const DeviceMap all = DeviceMap::all_to(cuda(3));
   for (const Device device : {kCpu, cuda(0), Device::cuda()}) CHECK(all(device) == cuda(3));
   const DeviceMap shifted(
@@ -76,7 +76,7 @@ TEST_CASE("one device takes everything, and a function decides by itself") {
   message_of<InvalidArgument>([] { return DeviceMap(DeviceMap::Function()); });
 }
 
-TEST_CASE("text names devices, and all others by a star") {
+TEST_CASE("text maps named devices, and a star maps all others") {
   const DeviceMap map = DeviceMap::parse("cuda:1=cpu,cuda:2=cuda:0");
   CHECK(map(cuda(1)) == kCpu);
   CHECK(map(cuda(2)) == cuda(0));
@@ -90,8 +90,7 @@ TEST_CASE("text names devices, and all others by a star") {
   CHECK(DeviceMap::parse("cpu:0=cuda")(kCpu) == Device::cuda());
 }
 
-TEST_CASE(
-    "text that is no map is refused: the entry is quoted, and what is accepted stands there") {
+TEST_CASE("malformed text is refused with the quoted entry and the accepted forms") {
   struct Case {
     const char* text;
     const char* quoted;
@@ -137,7 +136,7 @@ TEST_CASE("a device that is named twice is refused, in text and in a table") {
   CHECK(contains(message, "cuda:1 twice"));
 }
 
-TEST_CASE("saved data of missing devices is refused before anything is loaded, all of it at once") {
+TEST_CASE("check() reports all missing devices of saved data at once") {
   const Machine machine("devices=2,memory=1GiB");
   const std::vector<Device> saved = {cuda(3), cuda(0), kCpu, cuda(7), cuda(3), Device::cuda()};
   const std::string message = message_of<InvalidArgument>([&] {
@@ -161,7 +160,7 @@ TEST_CASE("saved data of missing devices is refused before anything is loaded, a
   DeviceMap().check(machine.devices(), {});
 }
 
-TEST_CASE("devices of other types pass, and a machine without devices takes the CPU alone") {
+TEST_CASE("check() accepts devices of other types, and only the CPU on a machine without devices") {
   const Device npu = Device::of(DeviceType::register_name("npu"), 9);
   {
     const Machine machine("devices=1,memory=1GiB");

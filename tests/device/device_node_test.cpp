@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device whose file this process cannot open, as in a container, and what is said of it.
+// Devices whose file this process cannot open, as in a container, and how they are explained.
 #include "device/device_node.hpp"
 
 #include <cerrno>
@@ -86,7 +86,7 @@ TEST_CASE("a device without a file is reported as missing in the container") {
   CHECK(contains(container.problem, "names 2 devices, but the driver shows 1: " + missing));
 }
 
-TEST_CASE("a file without permission is named, and one that can be opened is not to blame") {
+TEST_CASE("a device file without permission is reported, and an accessible one is not") {
   Container container;
   container.add_file(3);
   container.add_file(4);
@@ -100,7 +100,7 @@ TEST_CASE("a file without permission is named, and one that can be opened is not
   }
 }
 
-TEST_CASE("each refusal of the system has its cause") {
+TEST_CASE("each error of open() is explained") {
   CHECK(describe_node_fault("/dev/nvidia0", 0).empty());
   CHECK(contains(describe_node_fault("/dev/nvidia0", EPERM), "device cgroup"));
   CHECK(contains(describe_node_fault("/dev/nvidia0", EACCES), "no permission"));
@@ -108,7 +108,7 @@ TEST_CASE("each refusal of the system has its cause") {
   CHECK(contains(describe_node_fault("/dev/nvidia0", ELOOP), "/dev/nvidia0 cannot be opened: "));
 }
 
-TEST_CASE("where the kernel driver does not name a device's file, nothing is said of it") {
+TEST_CASE("no cause is reported for a device whose file is unknown") {
   KnownDevice unnamed;
   unnamed.pci_bus_id = "0000:01:00.0";
   CHECK(find_node_fault({unnamed}, "00000000:01:00.0", "/nowhere").empty());

@@ -135,12 +135,13 @@ constexpr unsigned kOther = 1;  // no test is process 1
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Machine, "of unused devices the first is picked") {
+TEST_CASE_FIXTURE(Machine, "the first of several unused devices is picked") {
   CHECK(least_used() == Device::cuda(0));
   CHECK(most_free() == Device::cuda(0));
 }
 
-TEST_CASE_FIXTURE(Machine, "the least used device neither computes much nor is held by others") {
+TEST_CASE_FIXTURE(Machine,
+                  "the least used device has a low utilization and little memory used by others") {
   load(0).percent = 60;
   load(1).bytes_used = kTotal / 2;
   load(2).percent = 51;
@@ -151,14 +152,15 @@ TEST_CASE_FIXTURE(Machine, "the least used device neither computes much nor is h
   CHECK(least_used() == Device::cuda(1));
 }
 
-TEST_CASE_FIXTURE(Machine, "equally used devices go by the bytes that others hold") {
+TEST_CASE_FIXTURE(Machine,
+                  "equally used devices are ranked by the bytes that other processes hold") {
   load(0).bytes_used = 3_MiB;
   load(1).bytes_used = 2_MiB;
   load(2).bytes_used = 2_MiB;
   CHECK(least_used() == Device::cuda(1));
 }
 
-TEST_CASE_FIXTURE(Machine, "memory that this process holds itself is no use by others") {
+TEST_CASE_FIXTURE(Machine, "memory of this process does not count as use by others") {
   load(0).bytes_used = 6_GiB;
   load(0).processes = {process(unsigned(getpid()), 6_GiB)};
   load(1).bytes_used = 1_GiB;
@@ -176,7 +178,7 @@ TEST_CASE_FIXTURE(Machine, "a device that is lost meanwhile is not picked") {
   CHECK(most_free() == Device::cuda(1));
 }
 
-TEST_CASE_FIXTURE(Machine, "a device that was lost before is named as such by rank, not used") {
+TEST_CASE_FIXTURE(Machine, "a lost device is reported, and not picked, by rank") {
   load(1).lost = true;
   const NoLauncher none;
   const DeviceRegistry later(driver, nvml);
@@ -209,7 +211,7 @@ TEST_CASE_FIXTURE(Machine, "an exclusive device is picked while no other process
   CHECK(by_rank() == Device::cuda(0));
 }
 
-TEST_CASE_FIXTURE(Machine, "where no device can be picked, each says why") {
+TEST_CASE_FIXTURE(Machine, "if no device can be picked, the error gives the reason for each") {
   load(0).lost = true;
   compute_modes[1] = CU_COMPUTEMODE_PROHIBITED;
   compute_modes[2] = CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
@@ -220,7 +222,7 @@ TEST_CASE_FIXTURE(Machine, "where no device can be picked, each says why") {
   CHECK(contains(message, "cuda:2: its compute mode is exclusive_process, and another process"));
 }
 
-TEST_CASE("instances of MIG are picked by their memory, and the device that is split is not") {
+TEST_CASE("MIG instances are picked by their memory, and the split device is not picked") {
   Machine machine("devices=2,memory=8GiB,mig=1:2");
   REQUIRE(machine.registry.count() == 3);
   machine.load(0).bytes_used = 4_GiB;
@@ -247,7 +249,7 @@ TEST_CASE("without NVML nothing is picked among several devices, and no context 
   CHECK(several.by_rank() == Device::cuda(1));
 }
 
-TEST_CASE("where there are no devices, the reason is told") {
+TEST_CASE("if there are no devices, the error gives the reason") {
   const ScopedEnvironment hidden(kVariable, "");
   const Machine machine;
   for (const auto preference : {DevicePreference::least_used, DevicePreference::most_free_memory}) {
@@ -270,7 +272,7 @@ TEST_CASE_FIXTURE(Machine, "a local rank is the ordinal, and one without a devic
         "local rank 3 by LOCAL_RANK: cuda:3: no such device: there are cuda:0 to cuda:2");
 }
 
-TEST_CASE("where the launcher left each process one device, any rank has it") {
+TEST_CASE("if the launcher shows one device to each process, any rank gets it") {
   const NoLauncher none;
   const ScopedEnvironment launched("LOCAL_RANK", "2");
   const ScopedEnvironment left(kVariable, "2");
@@ -288,7 +290,7 @@ TEST_CASE("a machine with one device has none for a second rank") {
                  "cuda:1: no such device: there is cuda:0"));
 }
 
-TEST_CASE("one device that is left by a mistake in the variable is not any rank's") {
+TEST_CASE("one device left visible by a malformed variable is not given to every rank") {
   const NoLauncher none;
   const ScopedEnvironment launched("LOCAL_RANK", "1");
   const ScopedEnvironment broken(kVariable, "0,x,1");
@@ -299,7 +301,7 @@ TEST_CASE("one device that is left by a mistake in the variable is not any rank'
   CHECK(contains(message, "\"x\" is neither an ordinal"));
 }
 
-TEST_CASE_FIXTURE(Machine, "a number that is no preference is refused") {
+TEST_CASE_FIXTURE(Machine, "an invalid preference value is refused") {
   CHECK(contains(message_of<InvalidArgument>([&] { return pick(DevicePreference(9)); }),
                  "DevicePreference is 9; accepted: least_used, most_free_memory, local_rank"));
 }

@@ -162,7 +162,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what no error message can hold is quoted as \\xNN, and the message is one line") {
+TEST_CASE("nonprintable bytes are quoted as \\xNN, and the message is one line") {
   const struct {
     std::string_view text;
     std::string_view quoted;
@@ -204,7 +204,7 @@ TEST_CASE("a text of any length is refused by a short message") {
   }
 }
 
-TEST_CASE("try_parse gives what parse gives, and its error rethrows as InvalidArgument") {
+TEST_CASE("try_parse returns the result of parse, and its error rethrows as InvalidArgument") {
   CHECK(Device::try_parse("cuda:3").value() == Device::cuda(3));
   Result<Device> bad = Device::try_parse("cuda:x");
   CHECK_FALSE(bad);
@@ -221,7 +221,7 @@ TEST_CASE("to_string gives the text that parse accepts") {
     CHECK(Device::parse(device.to_string()) == device);
 }
 
-TEST_CASE("an ordinal below zero is refused in code too, also the one that stands for current") {
+TEST_CASE("negative ordinals are refused in code too, including the one that means current") {
   for (const int ordinal : {-1, -2, INT_MIN}) {
     CAPTURE(ordinal);
     CHECK(contains(message_of<InvalidArgument>([&] { return Device::cuda(ordinal); }),

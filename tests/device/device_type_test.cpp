@@ -40,7 +40,7 @@ DeviceType register_numbered(int number) {
 
 }  // namespace
 
-TEST_CASE("cpu and cuda are there from the start, and registering them gives them again") {
+TEST_CASE("cpu and cuda are predefined, and registering them returns the same types") {
   CHECK(DeviceType::cpu().name() == "cpu");
   CHECK(DeviceType::cuda().name() == "cuda");
   CHECK(DeviceType::find("cpu") == DeviceType::cpu());
@@ -54,7 +54,7 @@ TEST_CASE("a type can be registered before main()") {
   CHECK(DeviceType::find("early") == registered_early);
 }
 
-TEST_CASE("registering a name again gives the same type and makes no other") {
+TEST_CASE("registering a name again returns the same type") {
   const DeviceType npu = DeviceType::register_name("npu");
   const int count = DeviceType::count();
   CHECK(DeviceType::register_name("npu") == npu);
@@ -65,7 +65,7 @@ TEST_CASE("registering a name again gives the same type and makes no other") {
   CHECK(npu.name().data()[3] == '\0');
 }
 
-TEST_CASE("numbers are those below the count, and no others") {
+TEST_CASE("valid type numbers are those below the count") {
   DeviceType::register_name("npu");
   std::set<std::string_view> names;
   for (int number = 0; number < DeviceType::count(); ++number) {
@@ -104,7 +104,7 @@ TEST_CASE("find takes the whole name and nothing else") {
     CHECK_FALSE(DeviceType::find(name));
 }
 
-TEST_CASE("there are at most 32 types, and those that are there stay usable") {
+TEST_CASE("at most 32 types can be registered, and a refusal leaves them usable") {
   const auto full = [] {
     for (int number = 0; DeviceType::count() < DeviceType::kCountMax; ++number)
       register_numbered(number);
@@ -158,7 +158,7 @@ TEST_CASE("threads that register names at once, in different orders, get the sam
   }
 }
 
-TEST_CASE("types are keys") {
+TEST_CASE("types can be used as keys") {
   const std::unordered_set<DeviceType> types = {DeviceType::cpu(), DeviceType::cuda(),
                                                 DeviceType::register_name("npu"),
                                                 DeviceType::register_name("npu")};

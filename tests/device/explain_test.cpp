@@ -46,7 +46,7 @@ using Sentences = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("an explanation names the device as the lists of devices do") {
+TEST_CASE("an explanation names the device as lists of devices do") {
   const ScopedEnvironment environment(kVariable, "1");
   const Simulation simulation(sim::Config::parse("devices=2,memory=8GiB,mig=1:2"));
   const DeviceRegistry& registry = simulation.runtime->devices();
@@ -72,7 +72,8 @@ TEST_CASE("a device is visible if the variable is not set, or if an entry names 
                   "Visible as cuda:0: entry 1 of CUDA_VISIBLE_DEVICES=\"1,0\", \"1\", names it."});
 }
 
-TEST_CASE("what is hidden is not named, or behind the end of the list, or hidden with all") {
+TEST_CASE(
+    "a hidden device is reported as not named, past the end of the list, or hidden with all") {
   CHECK(sentences("devices=2", "0").at(1) ==
         "Hidden: CUDA_VISIBLE_DEVICES=\"0\" does not name it.");
   CHECK(sentences("devices=1", "").at(0) ==
@@ -129,8 +130,7 @@ TEST_CASE("a line break in the variable stays out of the sentences") {
   CHECK(contains(sentences("devices=1", "0\n,x\n").at(0), "\\x0a"));
 }
 
-TEST_CASE(
-    "where a device is withheld although no variable hides it, the causes that remain are named") {
+TEST_CASE("for a device that no variable hides, the remaining possible causes are listed") {
   const sim::Simulator simulator("devices=2");
   const DriverTap tap;
   std::optional<Driver> driver;
@@ -160,7 +160,7 @@ TEST_CASE("words of the container runtime and ranges are told apart from ordinal
   }
 }
 
-TEST_CASE("where the driver has read another text than berth, every sentence keeps to the driver") {
+TEST_CASE("explanations follow the driver if it read another value than berth") {
   const sim::Simulator simulator("devices=2");
   const DriverTap tap;
   std::optional<Driver> driver;
@@ -210,7 +210,7 @@ TEST_CASE("a change of the variable after the first read is reported until it is
   CHECK(sentences(registry) == before);
 }
 
-TEST_CASE("without a driver that works the devices that NVML knows say so") {
+TEST_CASE("without a usable driver the devices of NVML report that reason") {
   const ScopedEnvironment unset(kVariable, std::nullopt);
   const sim::Simulator simulator("devices=1");
   const DriverTap tap;

@@ -46,7 +46,7 @@ constexpr nvml::Return kUnknownError = 999;
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "facts are those of the driver, read once and without a context") {
+TEST_CASE_FIXTURE(Fixture, "facts come from the driver and are read once without a context") {
   CHECK(attribute_calls() == 0);
   const DeviceFacts& facts = registry.facts(Device::cuda(1));
   CHECK(facts.compute_capability_major == 9);
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(Fixture, "facts are those of the driver, read once and without
   message_of<InvalidArgument>([&] { return registry.facts(Device::cuda(3)); });
 }
 
-TEST_CASE_FIXTURE(Fixture, "threads that ask at once get one answer, read once") {
+TEST_CASE_FIXTURE(Fixture, "threads that query facts at once get the same answer, read once") {
   const std::uint64_t before = attribute_calls();
   static_cast<void>(registry.facts(Device::cuda(0)));
   const std::uint64_t for_one = attribute_calls() - before;
@@ -81,8 +81,7 @@ TEST_CASE_FIXTURE(Fixture, "threads that ask at once get one answer, read once")
   CHECK(simulator.calls("cuDeviceCanAccessPeer") == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "what the driver refuses to tell is unknown, and other devices are not") {
+TEST_CASE_FIXTURE(Fixture, "a fact that the driver refuses is unknown, for that device only") {
   tap.refuse_all(DriverCall::device_get_attribute, CUDA_ERROR_INVALID_VALUE);
   const DeviceFacts& facts = registry.facts(Device::cuda(0));
   CHECK_FALSE(facts.compute_capability_major.has_value());
@@ -93,7 +92,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(registry.facts(Device::cuda(1)).multiprocessors == 132);
 }
 
-TEST_CASE_FIXTURE(Fixture, "peers say access, atomics, rank and link, read once") {
+TEST_CASE_FIXTURE(Fixture, "peer facts are access, atomics, rank and link, read once") {
   const PeerFacts& peer = registry.peer(Device::cuda(0), Device::cuda(2));
   CHECK(peer.access == true);
   CHECK(peer.native_atomics == true);
@@ -117,7 +116,7 @@ TEST_CASE("unconnected devices report no access") {
   CHECK(peer.native_atomics == false);
 }
 
-TEST_CASE_FIXTURE(Fixture, "of a pair, what driver and NVML refuse is unknown") {
+TEST_CASE_FIXTURE(Fixture, "peer facts that the driver and NVML refuse are unknown") {
   nvml_tap.refuse("nvmlDeviceGetTopologyCommonAncestor", kUnknownError);
   tap.refuse_all(DriverCall::device_get_p2p_attribute, CUDA_ERROR_INVALID_VALUE);
   const PeerFacts& peer = registry.peer(Device::cuda(0), Device::cuda(1));
@@ -146,7 +145,7 @@ TEST_CASE_FIXTURE(SplitFixture,
   CHECK_FALSE(registry.peer(Device::cuda(0), Device::cuda(1)).link.has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "memory use names the processes, and their bytes") {
+TEST_CASE_FIXTURE(Fixture, "memory use lists processes and their bytes") {
   CHECK(registry.memory_use(Device::cuda(0)).processes.value().empty());
   CHECK(simulator.live().contexts == 0);
   registry.set_current(Device::cuda(0));
@@ -194,7 +193,7 @@ TEST_CASE("without NVML memory use and links are unknown, and the rest is not") 
   CHECK_FALSE(registry.peer(Device::cuda(0), Device::cuda(1)).link.has_value());
 }
 
-TEST_CASE("the toolkit's version is that of the headers") {
+TEST_CASE("the toolkit version is that of the headers") {
   CHECK(toolkit_version() == CUDA_VERSION);
 }
 

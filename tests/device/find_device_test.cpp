@@ -65,7 +65,7 @@ TEST_CASE("a UUID names the same device however CUDA_VISIBLE_DEVICES counts") {
   CHECK(turned.find(last) == Device::cuda(0));
 }
 
-TEST_CASE("the beginning of a UUID that one device alone has is enough") {
+TEST_CASE("a unique prefix of a UUID finds the device") {
   const Machine machine(std::nullopt, "devices=64");
   for (int ordinal = 0; ordinal < 64; ++ordinal) {
     const std::string uuid = machine.devices().info(Device::cuda(ordinal)).uuid;
@@ -81,7 +81,7 @@ TEST_CASE("the beginning of a UUID that one device alone has is enough") {
   CHECK(contains(message, "\"" + uuid.substr(0, 5) + "\" matches several devices: " + uuid));
 }
 
-TEST_CASE("an instance is found by its UUID, and by the name that older drivers gave it") {
+TEST_CASE("an instance is found by its UUID and by the name format of older drivers") {
   const Machine machine(std::nullopt);
   const DeviceInfo second = machine.devices().mig_instances().at(1);
   const Device device = Device::cuda(second.logical.value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that has looked at devices is forked. The child must neither wait for a driver that
-// does not work there, nor give back what is the parent's.
+// A process that has used the registry is forked. The child must neither wait for a driver that
+// does not work there nor release objects of the parent.
 #include <atomic>
 #include <cstddef>
 #include <exception>
@@ -25,7 +25,7 @@ namespace fork_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("in a forked child what is known stays readable, and the driver is refused") {
+TEST_CASE("in a forked child known facts are readable, and driver calls are refused") {
   Simulation simulation(sim::Config::parse("devices=2"));
   const DeviceRegistry& registry = simulation.runtime->devices();
   registry.set_current(Device::cuda(1));
@@ -119,7 +119,7 @@ TEST_CASE("the end of a Runtime in a forked child calls no driver, and reports n
   stream.reset();
 }
 
-TEST_CASE("a Runtime in the child of a busy process does not wait, and says why it has no device") {
+TEST_CASE("a Runtime in a forked child does not wait, and reports why it has no device") {
   Simulation simulation(sim::Config::parse("devices=2"));
   Runtime& runtime = *simulation.runtime;
   std::atomic<bool> stop = false;

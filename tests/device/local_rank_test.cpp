@@ -38,7 +38,7 @@ TEST_CASE("each launcher's variable provides the rank, and is named") {
   }
 }
 
-TEST_CASE("of launchers inside each other the innermost counts, and the others are not read") {
+TEST_CASE("the innermost of nested launchers determines the rank, and the others are not read") {
   const NoLauncher none;
   const ScopedEnvironment slurm("SLURM_LOCALID", "0");
   const ScopedEnvironment torchrun("LOCAL_RANK", "5");
@@ -49,7 +49,7 @@ TEST_CASE("of launchers inside each other the innermost counts, and the others a
   CHECK_THROWS_AS(local_rank(), InvalidArgument);
 }
 
-TEST_CASE("a rank is digits and nothing else, and not a smaller one where it is too large") {
+TEST_CASE("a rank consists of digits only, and one that is too large is refused") {
   const NoLauncher none;
   for (const char* text : {"", " 1", "1 ", "+1", "-1", "0x1", "one", "1,2", "2147483648",
                            "99999999999999999999", "1\n"}) {

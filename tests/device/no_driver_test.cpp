@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine whose driver is not there: everything answers, and nothing pretends.
+// A machine without a driver: every function returns a result or an error that says so.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ struct NoDriver {
 
 }  // namespace
 
-TEST_CASE("without a driver there are no CUDA devices, and the runtime says why in one line") {
+TEST_CASE("without a driver there are no CUDA devices, and the Runtime reports why in one line") {
   NoDriver machine;
   const DriverInfo driver = machine.runtime.driver();
   CHECK(driver.name == kNowhere);
@@ -73,7 +73,7 @@ TEST_CASE("without a driver every CUDA device is refused by name") {
   message_of<InvalidArgument>([&] { return runtime.current_stream(Device::cuda(0)); });
 }
 
-TEST_CASE("without a driver there is no pinned memory, and asking for none of it is fine") {
+TEST_CASE("without a driver pinned memory is refused, and a request of 0 bytes succeeds") {
   NoDriver machine;
   PinnedAllocator& pinned = machine.runtime.pinned_memory();
   message_of<NotSupported>([&] { return pinned.allocate(1); });
@@ -83,7 +83,7 @@ TEST_CASE("without a driver there is no pinned memory, and asking for none of it
   pinned.validate();
 }
 
-TEST_CASE("without a driver statistics and copies are there, and empty") {
+TEST_CASE("without a driver statistics are available and empty") {
   NoDriver machine;
   const Statistics statistics = machine.runtime.statistics();
   CHECK_FALSE(statistics.driver.usable);

@@ -66,7 +66,7 @@ Devices joined_devices(const std::vector<ShownDevice>& shown, const Known& known
 
 }  // namespace
 
-TEST_CASE("no devices on either side are none") {
+TEST_CASE("without devices from CUDA or NVML the list is empty") {
   CHECK(joined_devices({}, {}).empty());
   CHECK(join_devices({}, {}).instances.empty());
 }
@@ -91,7 +91,7 @@ TEST_CASE("a device known only to NVML is hidden, with NVML's facts") {
   CHECK(joined[0].memory_bytes == 16_GiB);
 }
 
-TEST_CASE("without NVML what CUDA shows is all there is") {
+TEST_CASE("without NVML the list has the devices that CUDA shows") {
   const Devices joined =
       joined_devices({shown(0, kB, "00000000:02:00.0"), shown(1, kA, "00000000:01:00.0")}, {});
   REQUIRE(joined.size() == 2);
@@ -103,7 +103,7 @@ TEST_CASE("without NVML what CUDA shows is all there is") {
   CHECK(joined[1].physical == 1);
 }
 
-TEST_CASE("devices are joined by UUID, in any order of either side") {
+TEST_CASE("devices of CUDA and NVML are matched by UUID, in any order") {
   const Known all = {known(kA, "00000000:01:00.0"), known(kB, "00000000:02:00.0"),
                      known(kC, "00000000:03:00.0"), known(kD, "00000000:04:00.0")};
   const Devices joined =
@@ -162,7 +162,7 @@ TEST_CASE(
   CHECK(ordered[3].uuid == std::string("GPU-") + kA);
 }
 
-TEST_CASE("two devices that claim one UUID stay two") {
+TEST_CASE("two devices with the same UUID remain two") {
   const Devices joined =
       joined_devices({shown(0, kA, "00000000:01:00.0"), shown(1, kA, "00000000:02:00.0")},
                      {known(kA, "0000:01:00.0")});
@@ -172,7 +172,7 @@ TEST_CASE("two devices that claim one UUID stay two") {
   CHECK(joined_devices({shown(0, kA, ""), shown(1, kA, "")}, {}).size() == 2);
 }
 
-TEST_CASE("where one side has no UUID a device is joined by its address") {
+TEST_CASE("a device without a UUID on one side is matched by its address") {
   Known unread = {known(kA, "0000:01:00.0")};
   unread[0].uuid.clear();
   const Devices joined = joined_devices({shown(0, kB, "00000000:01:00.0")}, unread);
@@ -188,7 +188,7 @@ TEST_CASE("where one side has no UUID a device is joined by its address") {
   CHECK(other[0].uuid == std::string("GPU-") + kB);
 }
 
-TEST_CASE("what CUDA refuses to tell of a device is what NVML says") {
+TEST_CASE("facts that CUDA refuses are taken from NVML") {
   ShownDevice refused = shown(0, kA, "");
   refused.name.clear();
   refused.memory_bytes = 0;
@@ -245,7 +245,7 @@ TEST_CASE("without information about MIG, another UUID at a known address is tha
   CHECK(list.instances[0].memory_bytes == 8_GiB);
 }
 
-TEST_CASE("without any other source instances are known by CUDA's name, and share their device") {
+TEST_CASE("without another source instances are recognized by CUDA's name and share a device") {
   ShownDevice one = shown(0, kA, "00000000:01:00.0");
   one.name = "NVIDIA A100-SXM4-40GB MIG 1g.5gb";
   ShownDevice two = shown(1, kB, "00000000:01:00.0");
@@ -261,7 +261,7 @@ TEST_CASE("without any other source instances are known by CUDA's name, and shar
   CHECK(list.instances[1].logical == 1);
 }
 
-TEST_CASE("what CUDA shows of a device joins with what NVML knows of it") {
+TEST_CASE("facts of CUDA and NVML are merged for each device") {
   const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", "2,0");
   sim::Config config;
   config.devices = 3;
@@ -285,7 +285,7 @@ TEST_CASE("what CUDA shows of a device joins with what NVML knows of it") {
   CHECK(simulator.live().contexts == 0);
 }
 
-TEST_CASE("what the driver refuses to tell of a device is unknown, and the device stays") {
+TEST_CASE("facts that the driver refuses are unknown, and the device stays listed") {
   sim::Simulator simulator("devices=2");
   DriverTap tap;
   const Driver driver(tap.source(), {});
@@ -308,7 +308,7 @@ TEST_CASE("a driver that is not usable shows no devices") {
   CHECK(read_shown_devices(driver).empty());
 }
 
-TEST_CASE("two devices that CUDA shows at one address and without UUIDs are two") {
+TEST_CASE("two CUDA devices at one address without UUIDs remain two") {
   ShownDevice first = shown(0, kA, "00000000:01:00.0");
   ShownDevice second = shown(1, kB, "00000000:01:00.0");
   first.uuid.reset();

@@ -77,7 +77,7 @@ TEST_CASE("devices are in the order of their addresses, domains included") {
         std::vector<std::string>{"0000:1a:00.0", "0000:1A:01.0", "0000:c1:00.0", "0001:02:00.0"});
 }
 
-TEST_CASE("a UUID that the driver has not read yet is unknown, and the address is the folder's") {
+TEST_CASE("an unread UUID is unknown, and the address is taken from the folder's name") {
   ProcFolder proc;
   proc.add("0000:62:00.0",
            information("GPU-\?\?\?\?\?\?\?\?-\?\?\?\?-\?\?\?\?-\?\?\?\?-\?\?\?\?\?\?\?\?\?\?\?\?",
@@ -88,7 +88,7 @@ TEST_CASE("a UUID that the driver has not read yet is unknown, and the address i
   CHECK(devices[0].pci_bus_id == "0000:62:00.0");
 }
 
-TEST_CASE("what is no device is left out, whatever stands in it") {
+TEST_CASE("folders and files that describe no device are ignored") {
   ProcFolder proc;
   proc.add("not a device", "Model: nothing\nno colon\n: no key\n\n");
   proc.add("0000:02:00.0", std::string("\0\xff\n:\n", 5));
@@ -101,7 +101,7 @@ TEST_CASE("what is no device is left out, whatever stands in it") {
   CHECK(read_proc_devices(proc.path() + "/0000:02:00.0/information").empty());
 }
 
-TEST_CASE("without NVML the registry knows hidden devices from there, and what is wrong") {
+TEST_CASE("without NVML the registry finds hidden devices and their problem in /proc") {
   const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", "1,x");
   const sim::Simulator simulator("devices=2,memory=4GiB");
   const DriverTap tap;
@@ -126,7 +126,7 @@ TEST_CASE("without NVML the registry knows hidden devices from there, and what i
   CHECK(contains(registry.visibility_problem(), "\"x\""));
 }
 
-TEST_CASE("without NVML and without that folder what CUDA shows is all there is") {
+TEST_CASE("without NVML and /proc the list has the devices that CUDA shows") {
   const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", "1,x");
   const sim::Simulator simulator("devices=2");
   const DriverTap tap;

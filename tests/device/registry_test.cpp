@@ -114,8 +114,7 @@ TEST_CASE("resolve fills in the ordinal and refuses a device that is not there")
   }
 }
 
-TEST_CASE(
-    "a device of a type that berth does not manage is refused by name, wherever it is given") {
+TEST_CASE("devices of unmanaged types are refused by name") {
   Simulation simulation(devices(2));
   const DeviceRegistry& registry = simulation.runtime->devices();
   const DeviceType npu = DeviceType::register_name("npu");
@@ -136,7 +135,7 @@ TEST_CASE(
   CHECK(simulation.simulator.live().contexts == 0);
 }
 
-TEST_CASE("looking at devices creates no context") {
+TEST_CASE("queries of devices create no context") {
   Simulation simulation(devices(3));
   const DeviceRegistry& registry = simulation.runtime->devices();
   CHECK(registry.count() == 3);
@@ -199,7 +198,7 @@ TEST_CASE("set_current refuses the CPU and a missing device, and leaves the curr
   CHECK(registry.current() == Device::cuda(1));
 }
 
-TEST_CASE("many threads that use a device first at once get one handle and one context") {
+TEST_CASE("many threads that first use a device at once get the same handle and context") {
   Simulation simulation(devices(1));
   const DeviceRegistry& registry = simulation.runtime->devices();
   std::array<DeviceContext*, 4> handles{};
@@ -216,7 +215,7 @@ TEST_CASE("many threads that use a device first at once get one handle and one c
   CHECK(driver_calls(*simulation.runtime, "cuDevicePrimaryCtxRetain") == 1);
 }
 
-TEST_CASE("memory_info says the device's memory, and what others take of it") {
+TEST_CASE("memory_info reports the device's memory, including that used by others") {
   Simulation simulation(four_sizes());
   const DeviceRegistry& registry = simulation.runtime->devices();
   registry.set_current(Device::cuda(1));

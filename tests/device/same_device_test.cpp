@@ -35,7 +35,7 @@ std::string refusal_of(std::string_view operation, const std::vector<DeviceArgum
 // Where all agree nothing is called that the compiler could not call: no driver, no formatting.
 static_assert((require_same_device("add", {{"a", kCpu}, {{}, Device::cpu()}}), true));
 
-TEST_CASE("arguments on one device are fine, and so are one and none") {
+TEST_CASE("arguments on one device are accepted, as are one argument and none") {
   CHECK_NOTHROW(require_same_device("add", {{"a", kSecond}, {"b", kSecond}, {{}, kSecond}}));
   CHECK_NOTHROW(require_same_device("add", {{"a", kCpu}}));
   CHECK_NOTHROW(require_same_device("add", {}));
@@ -43,33 +43,32 @@ TEST_CASE("arguments on one device are fine, and so are one and none") {
   CHECK_NOTHROW(require_same_device("add", {{"a", kCpu}, {"b", Device::parse("cpu:0")}}));
 }
 
-TEST_CASE(
-    "of two devices the first argument's is expected, and the other is named with its place") {
+TEST_CASE("of two devices the first argument's is expected, and the other argument is named") {
   CHECK(refusal_of("add", {{"a", kFirst}, {"b", kCpu}}) ==
         R"(add: expected all arguments on cuda:0, where "a" is, but "b" is on cpu; )"
         "move it with a copy to cuda:0");
 }
 
-TEST_CASE("the device of most arguments is expected, wherever they stand") {
+TEST_CASE("the device of most arguments is expected, whatever their positions") {
   CHECK(refusal_of("linear", {{"input", kCpu}, {"weight", kSecond}, {"bias", kSecond}}) ==
         R"(linear: expected all arguments on cuda:1, where "weight" and 1 more are, but )"
         R"("input" is on cpu; move it with a copy to cuda:1)");
 }
 
-TEST_CASE("of devices with as many arguments the first one is expected") {
+TEST_CASE("of devices with equally many arguments the first is expected") {
   const std::string message =
       refusal_of("f", {{"a", kSecond}, {"b", kFirst}, {"c", kFirst}, {"d", kSecond}});
   CHECK(contains(message, "expected all arguments on cuda:1, where \"a\" and 1 more are"));
   CHECK(contains(message, "\"b\" is on cuda:0 and \"c\" is on cuda:0; move them "));
 }
 
-TEST_CASE("every argument that is elsewhere is named, by its position where it has no name") {
+TEST_CASE("every argument on another device is named, or numbered if it has no name") {
   CHECK(refusal_of("where", {{{}, kCpu}, {"mask", kFirst}, {{}, kFirst}, {{}, kSecond}}) ==
         R"(where: expected all arguments on cuda:0, where "mask" and 1 more are, but argument 1 )"
         "is on cpu and argument 4 is on cuda:1; move them with a copy to cuda:0");
 }
 
-TEST_CASE("a mismatch in the last of many arguments is seen, and the message stays short") {
+TEST_CASE("a mismatch in the last of many arguments is found, and the message stays short") {
   std::vector<DeviceArgument> arguments(1000, {{}, kFirst});
   arguments.back().device = kSecond;
   CHECK(contains(refusal_of("cat", arguments), "but argument 1000 is on cuda:1; move it "));
@@ -81,7 +80,7 @@ TEST_CASE("a mismatch in the last of many arguments is seen, and the message sta
   CHECK(message.size() < 500);
 }
 
-TEST_CASE("a framework can set the hint to move an argument") {
+TEST_CASE("the hint in the message is configurable") {
   const std::vector<DeviceArgument> arguments = {{"a", kSecond}, {"b", kCpu}};
   const auto ends = [&](std::string_view hint, std::string_view end) {
     return refusal_of("add", arguments, hint).ends_with("\"b\" is on cpu; " + std::string(end));
@@ -104,7 +103,7 @@ TEST_CASE("devices of registered types are named like all others") {
                  "expected all arguments on npu:3, where \"a\" is, but \"b\" is on cuda:3"));
 }
 
-TEST_CASE("whatever the texts hold, the message is one line") {
+TEST_CASE("the message is one line for any text") {
   CHECK(contains(refusal_of("a\nb", {{"x\ny", kCpu}, {"z\0"sv, kFirst}}, "do\r\nthis"),
                  R"(a\x0ab: expected all arguments on cpu, where "x\x0ay" is, but "z\x00" is )"
                  R"(on cuda:0; do\x0d\x0athis)"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observers that come and go while streams do. The driver is never called: a stream is a handle
-// here.
+// Observers that are added and removed while streams are destroyed. The driver is never called: a
+// stream is only a handle here.
 #include "device/stream_observers.hpp"
 
 #include <atomic>
@@ -65,8 +65,7 @@ TEST_CASE_FIXTURE(ObserversFixture, "each observer is called once, as long as it
   CHECK(second.calls == 2);
 }
 
-TEST_CASE_FIXTURE(ObserversFixture,
-                  "to remove an observer waits for the call that another thread is in") {
+TEST_CASE_FIXTURE(ObserversFixture, "removing an observer waits for its call on another thread") {
   std::atomic<bool> is_inside = false;
   std::atomic<bool> may_return = false;
   std::atomic<bool> has_returned = false;
@@ -146,7 +145,7 @@ TEST_CASE_FIXTURE(ObserversFixture,
   CHECK(observer.calls == 2);
 }
 
-TEST_CASE_FIXTURE(ObserversFixture, "to tell observers of a stream's end takes no memory") {
+TEST_CASE_FIXTURE(ObserversFixture, "notifying observers of a stream's end allocates no memory") {
   Observer first, second;
   context.add_observer(first);
   context.add_observer(second);
@@ -164,8 +163,9 @@ TEST_CASE_FIXTURE(ObserversFixture, "to tell observers of a stream's end takes n
   context.remove_observer(second);
 }
 
-TEST_CASE_FIXTURE(ObserversFixture,
-                  "observers that come and go while streams do are never called once destroyed") {
+TEST_CASE_FIXTURE(
+    ObserversFixture,
+    "observers that are added and removed during stream destruction are not called later") {
   constexpr int kRounds = 2000;
   std::atomic<bool> is_over = false;
   std::vector<std::thread> callers;

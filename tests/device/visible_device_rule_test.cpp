@@ -109,7 +109,7 @@ TEST_CASE("the table has 200 cases or more, and some for every rule") {
 #undef BERTH_CHECK_USED
 }
 
-TEST_CASE("the rule shows what the table of cases says, and names the entry that is wrong") {
+TEST_CASE("the rule matches the table of cases and names the wrong entry") {
   for (const VisibleDeviceCases& cases : all_cases()) {
     CAPTURE(cases.machine);
     const sim::Config config = sim::Config::parse(cases.machine);
@@ -134,7 +134,7 @@ TEST_CASE("the rule shows what the table of cases says, and names the entry that
   }
 }
 
-TEST_CASE("not set shows every device, on a machine of any size") {
+TEST_CASE("an unset variable shows every device, on a machine of any size") {
   for (const std::size_t devices : {0, 1, 4, 64}) {
     Machine machine;
     machine.devices.resize(devices);
@@ -165,7 +165,7 @@ TEST_CASE("each entry reports its outcome, its device and its ordinals") {
         std::vector{shown, other_kind, not_read});
 }
 
-TEST_CASE("a process sees one compute instance of each GPU instance, and before R570 one at all") {
+TEST_CASE("a process sees one compute instance of each GPU instance, and before R570 only one") {
   const Machine newer = two_compute_instances(MigEnumeration::one_a_gpu_instance);
   CHECK(resolve_visible_devices(std::nullopt, newer).places == instances({0, 2}));
   CHECK(resolve_visible_devices("0", newer).places == instances({0, 2}));
@@ -183,7 +183,7 @@ TEST_CASE("a process sees one compute instance of each GPU instance, and before 
   CHECK(resolve_visible_devices("MIG-GPU-a/1/1", older).places == instances({1}));
 }
 
-TEST_CASE("drivers show several instances from CUDA 12.8 on, which came with R570") {
+TEST_CASE("drivers of CUDA 12.8 (R570) and later show several instances") {
   CHECK(mig_enumeration_of(12070) == MigEnumeration::one_a_process);
   CHECK(mig_enumeration_of(12080) == MigEnumeration::one_a_gpu_instance);
 }
@@ -195,7 +195,7 @@ TEST_CASE("a device without a known UUID matches no UUID") {
   CHECK(resolve_visible_devices("1,0", machine).places.size() == 2);
 }
 
-TEST_CASE("a machine without devices lists none, and reports it for each entry") {
+TEST_CASE("a machine without devices lists none and reports so for each entry") {
   const VisibleDevices visible = resolve_visible_devices("0", {});
   CHECK(visible.places.empty());
   CHECK(contains(visible.problem, "\"0\""));

@@ -103,7 +103,7 @@ std::string differences() {
 
 }  // namespace
 
-TEST_CASE("the driver shows what the rule says, for every text of the table") {
+TEST_CASE("the driver shows the devices of the rule, for every text of the table") {
   const ScopedEnvironment unset("CUDA_VISIBLE_DEVICES", std::nullopt);
   // The other order is the driver's own, of which the registry learns from what it shows.
   const ScopedEnvironment order("CUDA_DEVICE_ORDER", "PCI_BUS_ID");

@@ -106,11 +106,11 @@ void check_cases(const VisibleDeviceCases& cases) {
 
 }  // namespace
 
-TEST_CASE("the simulated driver shows what the table of cases says, with whole devices") {
+TEST_CASE("the simulated driver matches the table of cases, with whole devices") {
   for (const VisibleDeviceCases& cases : whole_device_cases()) check_cases(cases);
 }
 
-TEST_CASE("the simulated driver shows what the table of cases says, with instances and orders") {
+TEST_CASE("the simulated driver matches the table of cases, with instances and orders") {
   for (const VisibleDeviceCases& cases : instance_and_order_cases()) check_cases(cases);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a well-formed CUDA_VISIBLE_DEVICES yields no problem and no warning")
   }
 }
 
-TEST_CASE("a malformed CUDA_VISIBLE_DEVICES is told by the problem, a warning, and later errors") {
+TEST_CASE("a malformed CUDA_VISIBLE_DEVICES is reported by a problem, a warning and later errors") {
   const ScopedEnvironment environment(kVariable, "2,seven,1");
   Simulation simulation(four_devices());
   const DeviceRegistry& registry = simulation.runtime->devices();

@@ -114,7 +114,7 @@ TEST_CASE("a failing cuInit leaves no usable driver and names the code") {
   CHECK(driver.problem().find("CUDA_ERROR_EXAMPLE (100)") != std::string::npos);
 }
 
-TEST_CASE("a failing call throws with the function's and the code's names") {
+TEST_CASE("a failing call throws an error that names the function and the code") {
   const Driver driver(source_with({{"cuMemFree", reinterpret_cast<void*>(&fail_free)}}), {});
   try {
     driver.mem_free(CUdeviceptr{1});
@@ -138,7 +138,7 @@ TEST_CASE("a failure in a destructor is reported, and silent once the driver has
   CHECK(reports.size() == 1);
 }
 
-TEST_CASE("what the report sink throws is swallowed") {
+TEST_CASE("an exception of the report sink is swallowed") {
   const Driver driver(source_with({}), [](const Report&) { throw std::runtime_error("sink"); });
   driver.report(Severity::warning, "x");
   CHECK(driver.usable());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of devices where NVML is incomplete, or a device has fallen off the bus.
+// Facts of devices if NVML is incomplete or a device has fallen off the bus.
 #include "driver/nvml.hpp"
 
 #include <string>
@@ -60,7 +60,7 @@ TEST_CASE_FIXTURE(Fixture, "NVML describes every device and its instances") {
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "without a function that it needs NVML counts as absent, and says which") {
+                  "NVML without a required function counts as absent, and the function is named") {
   for (const std::string& name : required_functions()) {
     CAPTURE(name);
     const DriverSource whole = tap.source();
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(Fixture, "a device without MIG is not in MIG mode") {
   CHECK_FALSE(nvml.devices().at(1).mig_mode.has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "what one function refuses to tell is unknown, and the rest is not") {
+TEST_CASE_FIXTURE(Fixture, "a fact that NVML refuses is unknown, and the others are known") {
   const Nvml nvml(tap.source());
   for (const char* name : {"nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetPciInfo_v3",
                            "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMigMode",

@@ -28,7 +28,7 @@ struct OnSimulator {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(OnSimulator, "of threads that ask for a value at once, one makes it") {
+TEST_CASE_FIXTURE(OnSimulator, "one of several threads that request a value at once creates it") {
   for (int round = 0; round < 50; ++round) {
     OnceValue<int> made;
     CHECK(made.find() == nullptr);
@@ -48,7 +48,8 @@ TEST_CASE_FIXTURE(OnSimulator, "of threads that ask for a value at once, one mak
   }
 }
 
-TEST_CASE_FIXTURE(OnSimulator, "where making it throws, nothing is made, and the next one tries") {
+TEST_CASE_FIXTURE(OnSimulator,
+                  "if the creation throws, no value is kept and the next request tries again") {
   OnceValue<int> made;
   const auto fail = []() -> int { throw std::runtime_error("no"); };
   CHECK_THROWS_AS(made.get(driver, fail), std::runtime_error);
@@ -57,8 +58,9 @@ TEST_CASE_FIXTURE(OnSimulator, "where making it throws, nothing is made, and the
   CHECK(made.get(driver, [] { return 7; }) == 7);
 }
 
-TEST_CASE_FIXTURE(OnSimulator,
-                  "a forked child has what was made, and waits for nothing that was being made") {
+TEST_CASE_FIXTURE(
+    OnSimulator,
+    "a forked child has the created values and does not wait for creations in progress") {
   OnceValue<int> before;
   before.get(driver, [] { return 7; });
   OnceValue<int> meanwhile;

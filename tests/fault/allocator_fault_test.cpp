@@ -246,7 +246,7 @@ TEST_CASE("pinned memory near several devices survives each driver call that fai
                         }});
 }
 
-TEST_CASE("memory of the user's own survives each driver call that fails once") {
+TEST_CASE("registered memory survives each driver call that fails once") {
   const auto own = std::make_unique<std::byte[]>(64_KiB);
   void* const data = own.get();
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices, streams, events, pools and copies with each of their driver calls refused once, and the
-// end of the process, when the driver refuses everything.
+// exit of a process whose driver refuses everything.
 #include <algorithm>
 #include <cstddef>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unowned memory beside an owner's: as little of it passes on as serves.
+// Unowned memory next to an owner's free memory: only as much as needed passes to the owner.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -42,31 +42,31 @@ struct Heap {
 
 }  // namespace
 
-TEST_CASE("a hole of an owner's own grows by as much unowned memory as it lacks, and no more") {
+TEST_CASE("a hole of an owner is extended by exactly the unowned memory that it lacks") {
   Heap test(16_MiB);
   const std::vector<Block*> row = test.row({1_MiB, 3_MiB, 2_MiB, 3_MiB, 1_MiB, 6_MiB});
-  SUBCASE("of the memory behind") {
+  SUBCASE("from the memory behind") {
     test.heap.release(*row[2], kRed);
     test.heap.release(*row[3], kUnowned);
     REQUIRE(test.heap.extend_hole(kRed, 4_MiB));
     CHECK(test.free_bytes(kUnowned) == 1_MiB);
     CHECK(test.heap.take(4_MiB, 4_MiB, kRed)->address == kBase + 4_MiB);
   }
-  SUBCASE("of the memory in front, from its end") {
+  SUBCASE("from the end of the memory in front") {
     test.heap.release(*row[2], kRed);
     test.heap.release(*row[1], kUnowned);
     REQUIRE(test.heap.extend_hole(kRed, 4_MiB));
     CHECK(test.free_bytes(kUnowned) == 1_MiB);
     CHECK(test.heap.take(4_MiB, 4_MiB, kRed)->address == kBase + 2_MiB);
   }
-  SUBCASE("of both where one does not do") {
+  SUBCASE("from both sides if one is not enough") {
     for (const std::size_t index : {1U, 3U}) test.heap.release(*row[index], kUnowned);
     test.heap.release(*row[2], kRed);
     REQUIRE(test.heap.extend_hole(kRed, 7_MiB));
     CHECK(test.free_bytes(kUnowned) == 1_MiB);
     CHECK(test.heap.take(7_MiB, 7_MiB, kRed) != nullptr);
   }
-  SUBCASE("across a block of its own, which it meets on the way") {
+  SUBCASE("across another free block of the owner") {
     for (const std::size_t index : {0U, 4U}) test.heap.release(*row[index], kRed);
     for (const std::size_t index : {1U, 3U}) test.heap.release(*row[index], kUnowned);
     test.heap.release(*row[2], kRed);
@@ -74,7 +74,7 @@ TEST_CASE("a hole of an owner's own grows by as much unowned memory as it lacks,
     CHECK(test.free_bytes(kUnowned) == 0);
     CHECK(test.heap.take(10_MiB, 10_MiB, kRed)->address == kBase);
   }
-  SUBCASE("of none where all together do not do, nor of memory that is another's") {
+  SUBCASE("not at all if there is too little, and never from other owners") {
     for (const std::size_t index : {1U, 3U}) test.heap.release(*row[index], kUnowned);
     test.heap.release(*row[2], kRed);
     CHECK_FALSE(test.heap.extend_hole(kRed, 8_MiB + 512));
@@ -85,7 +85,7 @@ TEST_CASE("a hole of an owner's own grows by as much unowned memory as it lacks,
   test.heap.validate();
 }
 
-TEST_CASE("a hole grows in a heap without granules, too") {
+TEST_CASE("a hole is extended in a heap without granules, too") {
   Heap test(16_MiB, false);
   const std::vector<Block*> row = test.row({1_MiB, 3_MiB, 2_MiB, 10_MiB});
   test.heap.release(*row[1], kRed);
@@ -95,11 +95,10 @@ TEST_CASE("a hole grows in a heap without granules, too") {
   test.heap.validate();
 }
 
-TEST_CASE(
-    "a granule that is an owner's in part, and unowned in part, is made whole for the owner") {
+TEST_CASE("unowned parts of a granule pass to the owner of its other free parts") {
   Heap test(16_MiB);
   const std::vector<Block*> row = test.row({3_MiB, 3_MiB, 1_MiB, 512_KiB, 6_MiB + 512_KiB, 2_MiB});
-  SUBCASE("its end") {
+  SUBCASE("the unowned part is the end") {
     test.heap.release(*row[0], kRed);      // 0 to 3 MiB
     test.heap.release(*row[1], kUnowned);  // 3 to 6
     CHECK(test.heap.complete_granules(kRed) == 1);
@@ -107,7 +106,7 @@ TEST_CASE(
     CHECK(test.free_bytes(kUnowned) == 2_MiB);
     CHECK(test.heap.complete_granules(kRed) == 0);
   }
-  SUBCASE("its beginning") {
+  SUBCASE("the unowned part is the beginning") {
     test.heap.release(*row[0], kUnowned);
     test.heap.release(*row[1], kRed);
     CHECK(test.heap.complete_granules(kRed) == 1);
@@ -124,7 +123,7 @@ TEST_CASE(
     CHECK(test.heap.whole_granules(kRed) == 1);
     CHECK(test.free_bytes(kUnowned) == 6_MiB);
   }
-  SUBCASE("where its own lies at both ends, and unowned memory between") {
+  SUBCASE("the unowned part is the middle") {
     test.heap.release(*row[2], kRed);      // 6 to 7 MiB
     test.heap.release(*row[3], kUnowned);  // 7 to 7.5
     test.heap.release(*row[4], kRed);      // 7.5 to 14
@@ -132,7 +131,7 @@ TEST_CASE(
     CHECK(test.heap.whole_granules(kRed) == 4);
     CHECK(test.free_bytes(kUnowned) == 0);
   }
-  SUBCASE("not where somebody uses the rest of it") {
+  SUBCASE("nothing passes if a part is in use") {
     test.heap.release(*row[1], kRed);      // 3 to 6 MiB
     test.heap.release(*row[2], kUnowned);  // 6 to 7
     CHECK(test.heap.complete_granules(kRed) == 0);
@@ -140,8 +139,7 @@ TEST_CASE(
   test.heap.validate();
 }
 
-TEST_CASE(
-    "in random heaps nothing is lost, no live block changes, and nothing passes the other way") {
+TEST_CASE("in random heaps memory passes in one direction only, and live blocks do not change") {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);

@@ -98,7 +98,7 @@ TEST_CASE("each address belongs to the block that a walk finds, as blocks come a
   }
 }
 
-TEST_CASE("a segment that goes takes along what was known of it") {
+TEST_CASE("detaching a segment removes its blocks from the index") {
   BlockHeap heap;
   for (int round = 0; round < 3; ++round) {
     heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
@@ -117,7 +117,7 @@ TEST_CASE("a segment that goes takes along what was known of it") {
   }
 }
 
-TEST_CASE("what a question about an address costs does not grow with the blocks") {
+TEST_CASE("the cost of an address lookup does not grow with the number of blocks") {
   const double few = seconds_for_question(10);
   const double many = seconds_for_question(100'000);
   CHECK(many < 50 * few);  // caches; a walk takes thousands of times as long

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block heap on a host that is out of memory: what fails has changed nothing and works the next
-// time, and what gives memory back does not fail.
+// The block heap on a host that is out of memory: a failed call changes nothing and succeeds when
+// repeated, and calls that return memory do not fail.
 #include <algorithm>
 #include <cstdint>
 #include <new>
@@ -140,7 +140,7 @@ void check_asks_for_none(const Change& change) {
 
 }  // namespace
 
-TEST_CASE("a request that the host has no memory for changes nothing") {
+TEST_CASE("a request for which the host has no memory changes nothing") {
   const auto take = [](World& world) { world.heap.take(0x600, 0x600, kBlue); };
   CHECK(fail_each_call(take) > 1);
   const auto take_known = [](World& world) { world.heap.take(0x600, 0x600, kRed); };
@@ -152,7 +152,7 @@ TEST_CASE("a request that the host has no memory for changes nothing") {
   CHECK(fail_each_call(take_middle) > 0);
 }
 
-TEST_CASE("memory that is held, split, added or joined without the host's memory stays as it was") {
+TEST_CASE("hold, split, add and join change nothing if the host has no memory") {
   CHECK(fail_each_call([](World& world) {
           Block& hole = world.hole();
           world.heap.hold(hole, hole.address + 0x800, 0x400);
@@ -168,7 +168,7 @@ TEST_CASE("memory that is held, split, added or joined without the host's memory
             [](World& world) { world.heap.join(world.parts, kWindow, 2 * kGranule, kBlue); }) > 2);
 }
 
-TEST_CASE("memory that cannot pass on stays where it is") {
+TEST_CASE("a transfer changes nothing if the host has no memory") {
   const auto serial = [](World& world) { return world.heap.serial(); };
   CHECK(fail_each_call([&](World& world) { world.heap.transfer(kRed, kBlue, serial(world)); }) > 0);
   CHECK(fail_each_call(
@@ -188,7 +188,7 @@ TEST_CASE("memory that cannot pass on stays where it is") {
   CHECK(fail_each_call([](World& world) { world.heap.release(*world.large, kBlue); }) > 0);
 }
 
-TEST_CASE("freeing asks the host for no memory, also for an owner all of whose memory passed on") {
+TEST_CASE("freeing allocates no host memory, also for an owner whose memory was all transferred") {
   check_asks_for_none([](World& world) { world.heap.release(*world.large, kRed); });
   check_asks_for_none([](World& world) { world.heap.release(*world.large, kUnowned); });
   check_asks_for_none([](World& world) { world.heap.release(*world.green, kGreen); });
@@ -206,7 +206,7 @@ TEST_CASE("freeing asks the host for no memory, also for an owner all of whose m
                       });
 }
 
-TEST_CASE("what is held goes back, mapped or not, without the host's memory") {
+TEST_CASE("releasing held memory, mapped or not, allocates no host memory") {
   check_asks_for_none([](World& world) {
     world.heap.release_held(*world.held, Block::State::unmapped, kUnowned);
     for (Block* part : world.parts)
@@ -229,7 +229,7 @@ TEST_CASE("what is held goes back, mapped or not, without the host's memory") {
       false);
 }
 
-TEST_CASE("blocks that room was made for are held without the host's memory") {
+TEST_CASE("holding reserved blocks allocates no host memory") {
   check_asks_for_none([](World& world) { world.heap.reserve_blocks(40); },
                       [](World& world) {
                         for (int count = 0; count < 40; ++count) {
@@ -241,7 +241,7 @@ TEST_CASE("blocks that room was made for are held without the host's memory") {
                       });
 }
 
-TEST_CASE("which block covers an address is known on a host without memory, too") {
+TEST_CASE("finding the block that covers an address allocates no host memory") {
   for (const std::size_t number : {1, 0}) {
     World world(240);
     for (Block* block : world.live) {

@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(RowFixture,
 }
 
 TEST_CASE_FIXTURE(RowFixture,
-                  "stitched blocks are released in any order, and others are none the wiser") {
+                  "stitched blocks are released in any order without effect on others") {
   for (const std::vector<std::size_t>& order :
        {std::vector<std::size_t>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
     RowFixture test;
@@ -182,9 +182,8 @@ TEST_CASE_FIXTURE(RowFixture, "the parts may lie in several segments") {
   CHECK(heap.free_count() == 2);
 }
 
-TEST_CASE_FIXTURE(
-    RowFixture,
-    "at the address of its first part a block may be stitched, too: the parts lie in a row") {
+TEST_CASE_FIXTURE(RowFixture,
+                  "a stitched block of adjacent parts may have the address of its first part") {
   Block& whole = join({3, 4}, 0x2000, kBase + 0x3000);
   CHECK(heap.find(at(0x3000)) == &whole);
   CHECK(heap.find_covering(at(0x4000)) == &whole);
@@ -193,8 +192,7 @@ TEST_CASE_FIXTURE(
   CHECK(heap.find_covering(at(0x3000))->state() == Block::State::free);
 }
 
-TEST_CASE_FIXTURE(RowFixture,
-                  "what is not held cannot be joined, and a part cannot be freed by itself") {
+TEST_CASE_FIXTURE(RowFixture, "only held blocks can be joined, and a part cannot be freed alone") {
   heap.release(*row[2], kRed);
   Block* const live[] = {row[5]};
   Block* const free[] = {row[2]};
@@ -208,8 +206,7 @@ TEST_CASE_FIXTURE(RowFixture,
   CHECK(stops_the_process([&] { heap.hold(part, part.address, part.bytes); }));
 }
 
-TEST_CASE_FIXTURE(RowFixture,
-                  "validate stops the process where a stitched block is not as it must be") {
+TEST_CASE_FIXTURE(RowFixture, "validate stops the process if a stitched block is inconsistent") {
   Block& whole = join({9, 2}, 0x2000);
   Block& other = join({12, 14}, 0x2000, kWindow + 0x2000);
   Block& first = *whole.next;

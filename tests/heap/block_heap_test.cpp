@@ -91,7 +91,8 @@ TEST_CASE("a block is cut from the high end of a hole where that breaks fewer gr
   heap.validate();
 }
 
-TEST_CASE_FIXTURE(OneSegment, "as little as makes a hole passes on, where it was freed in time") {
+TEST_CASE_FIXTURE(
+    OneSegment, "the smallest sufficient hole is transferred, if it was freed before the serial") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.release(*row[2], kRed);
   const std::uint64_t serial = heap.serial();
@@ -104,7 +105,7 @@ TEST_CASE_FIXTURE(OneSegment, "as little as makes a hole passes on, where it was
   CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x2000));
 }
 
-TEST_CASE("a free granule of any owner is found at once") {
+TEST_CASE("holes_of_all() finds free granules of any owner") {
   BlockHeap heap;
   heap.set_granule_bytes(0x4000);
   heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
@@ -119,7 +120,7 @@ TEST_CASE("a free granule of any owner is found at once") {
     CHECK(holes.range_with(granule).source == row[granule]);
 }
 
-TEST_CASE("what can go back by itself passes on: whole granules, freed in time") {
+TEST_CASE("transfer_whole transfers whole granules that were freed before the serial") {
   BlockHeap heap;
   heap.set_granule_bytes(0x4000);
   heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
@@ -138,7 +139,7 @@ TEST_CASE("what can go back by itself passes on: whole granules, freed in time")
   heap.validate();
 }
 
-TEST_CASE("what can go back by itself passes on: whole segments, the largest first") {
+TEST_CASE("transfer_whole transfers whole segments, the largest first") {
   BlockHeap heap;
   const auto add = [&](std::uintptr_t offset, std::size_t bytes) {
     heap.release_held(heap.add_segment(kBase + offset, bytes), Block::State::free, kRed);
@@ -174,9 +175,7 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.take(0x1000, 0x1000, kUnowned)->owner == kUnowned);
 }
 
-TEST_CASE_FIXTURE(
-    OneSegment,
-    "own memory is preferred to unowned memory, which others may want, of a better size too") {
+TEST_CASE_FIXTURE(OneSegment, "own memory is preferred to unowned memory, even of a better size") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.release(*row[2], kUnowned);
   heap.release(*row[8], kRed);
@@ -230,7 +229,7 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.owners_with_free_blocks().empty());
 }
 
-TEST_CASE_FIXTURE(OneSegment, "an owner begins without frees, in the room of one that has gone") {
+TEST_CASE_FIXTURE(OneSegment, "a new owner starts without a last free") {
   heap.release(*heap.take(0x1000, 0x1000, kRed), kRed);
   CHECK(heap.freed_last(kRed) == heap.serial());
   CHECK(heap.transfer(kRed, kUnowned, heap.serial()) == 1);
@@ -257,7 +256,7 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x7000));
 }
 
-TEST_CASE_FIXTURE(OneSegment, "a block joined with a later free counts as freed later as a whole") {
+TEST_CASE_FIXTURE(OneSegment, "a block merged with a later free has the later serial as a whole") {
   for (const bool earlier_first_in_memory : {true, false}) {
     const std::vector<Block*> row = take_row(16, kRed);
     heap.release(*row[earlier_first_in_memory ? 3 : 4], kRed);
@@ -273,7 +272,7 @@ TEST_CASE_FIXTURE(OneSegment, "a block joined with a later free counts as freed 
   }
 }
 
-TEST_CASE_FIXTURE(OneSegment, "what remains of a split free block was freed when the block was") {
+TEST_CASE_FIXTURE(OneSegment, "the rest of a split free block keeps its serial") {
   Block* large = heap.take(0x8000, 0x8000, kRed);
   Block* rest = heap.take(0x8000, 0x8000, kRed);
   heap.release(*large, kRed);
@@ -286,7 +285,7 @@ TEST_CASE_FIXTURE(OneSegment, "what remains of a split free block was freed when
   CHECK(rest->data() == at(0x8000));
 }
 
-TEST_CASE_FIXTURE(OneSegment, "what remains beside a held part was freed when the block was") {
+TEST_CASE_FIXTURE(OneSegment, "the rest beside a held part keeps the block's serial") {
   Block* large = heap.take(0x8000, 0x8000, kRed);
   heap.take(0x8000, 0x8000, kRed);
   heap.release(*large, kRed);
@@ -337,8 +336,7 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(heap.covers(at(0x10000)));
 }
 
-TEST_CASE_FIXTURE(OneSegment,
-                  "the middle of a free block is held, and what is beside it stays free") {
+TEST_CASE_FIXTURE(OneSegment, "holding the middle of a free block leaves the rest free") {
   Block& free = *heap.free_blocks(kUnowned).best_fit(1);
   Block& middle = heap.hold(free, kBase + 0x4000, 0x2000);
   heap.validate();
@@ -359,9 +357,7 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.largest_free_bytes() == 0x10000);
 }
 
-TEST_CASE_FIXTURE(
-    OneSegment,
-    "unmapped neighbors are merged, whichever stream had owned the memory behind them") {
+TEST_CASE_FIXTURE(OneSegment, "unmapped neighbors are merged, whichever owners they had") {
   const std::vector<Block*> row = take_row(16, kRed);
   for (const std::size_t index : {3, 5, 4}) {
     heap.release(*row[index], index == 4 ? kBlue : kRed);
@@ -389,7 +385,7 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.largest_free_bytes() == 0x2000);
 }
 
-TEST_CASE("blocks of different segments never join, side by side or not") {
+TEST_CASE("blocks of different segments never merge, adjacent or not") {
   BlockHeap heap;
   for (const std::uintptr_t address : {kBase + 0x1000, kBase, kBase + 0x2000, kBase + 0x8000})
     heap.release_held(heap.add_segment(address, 0x1000), Block::State::free, kRed);
@@ -438,8 +434,7 @@ TEST_CASE_FIXTURE(OneSegment, "a step that the state of a block does not allow s
   CHECK_FALSE(stops_the_process([&] { heap.release_held(part, Block::State::free, kRed); }));
 }
 
-TEST_CASE_FIXTURE(OneSegment,
-                  "validate stops the process where a block or a sum is not as it must be") {
+TEST_CASE_FIXTURE(OneSegment, "validate stops the process if a block or a sum is inconsistent") {
   const std::vector<Block*> row = take_row(4, kRed);
   heap.release(*row[1], kRed);
   heap.set_pending(*row[2]);

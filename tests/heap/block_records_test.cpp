@@ -74,7 +74,7 @@ TEST_CASE("a block's number is its own, never 0, and leads back to it") {
   }
 }
 
-TEST_CASE("a recycled record is a new block's next, as new, and costs no more memory") {
+TEST_CASE("a recycled record is reset and reused, without more memory") {
   BlockRecords records;
   std::vector<Block*> blocks;
   for (int index = 0; index < 5000; ++index) blocks.push_back(&records.make());
@@ -105,7 +105,7 @@ TEST_CASE("a recycled record is a new block's next, as new, and costs no more me
   CHECK(records.bytes_committed() > committed);
 }
 
-TEST_CASE("a recycled record is seen to be no block, by its address and its state") {
+TEST_CASE("a recycled record has the address and state of no block") {
   BlockRecords records;
   Block& block = records.make();
   block.address = 0x1000;
@@ -115,7 +115,7 @@ TEST_CASE("a recycled record is seen to be no block, by its address and its stat
   CHECK(block.state() == Block::State::held);
 }
 
-TEST_CASE("records that are reserved are there without another step, spare ones count") {
+TEST_CASE("reserved records need no more memory, and spare records count") {
   BlockRecords records;
   records.reserve(50'000);
   const std::size_t committed = records.bytes_committed();
@@ -131,7 +131,7 @@ TEST_CASE("records that are reserved are there without another step, spare ones 
 }
 
 #ifndef BERTH_UNDER_ASAN  // which needs memory of its own at any moment
-TEST_CASE("what was reserved is made even when the host has no memory left, and no more") {
+TEST_CASE("reserved records, and no others, can be made when the host has no memory") {
   const auto reserve_then_run_out = [] {
     BlockRecords records;
     Block& first = records.make();
@@ -157,7 +157,7 @@ TEST_CASE("what was reserved is made even when the host has no memory left, and 
 
 // What PointerMap::find_unguarded() does where the block that it comes past goes meanwhile: the
 // thread sanitizer looks at this.
-TEST_CASE("a thread that looks for its own block comes past records that others recycle and make") {
+TEST_CASE("a lookup is safe while other threads recycle and make records") {
   BlockHeap heap;
   heap.release_held(heap.add_segment(0x10'0000, 0x400000), Block::State::free, kUnowned);
   std::vector<Block*> mine;

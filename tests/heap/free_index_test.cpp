@@ -150,8 +150,7 @@ TEST_CASE("blocks that change their place and size at random stay in order") {
   }
 }
 
-TEST_CASE(
-    "the best fit among blocks that come, go and change, and of which nothing else is asked") {
+TEST_CASE("the best fit is right after random changes without other queries") {
   std::mt19937 random(11);
   const auto random_bytes = [&] { return std::size_t{512} * (1 + random() % 48); };
   std::vector<Block*> out;
@@ -183,7 +182,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what is not free, or in the index already, or not in it, stops the process") {
+TEST_CASE("adding a live or present block, or removing an absent one, stops the process") {
   FreeIndex index;
   Block& block = free_block(0x1000, 512);
   Block& held = free_block(0x2000, 512);

@@ -52,7 +52,7 @@ struct HostTest : Simulation {
 
 }  // namespace
 
-TEST_CASE("host memory is aligned, written and read by the host, and counted as it was asked for") {
+TEST_CASE("host memory is aligned, readable and writable, and counted as requested") {
   HostTest test;
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{65},
                                   std::size_t{100'001}, 33_MiB + 5}) {
@@ -151,7 +151,7 @@ TEST_CASE("a recorded use of host memory ends with the work that the stream held
   CHECK_FALSE(test.log.is_done("later"));
 }
 
-TEST_CASE("of a stream's uses of host memory the later one counts, and record_stream() for all") {
+TEST_CASE("a later use of a stream replaces the earlier, and record_stream() replaces all") {
   HostTest test;
   const Stream stream = test.stream();
   void* const data = test.memory.allocate_raw(1000);
@@ -160,13 +160,13 @@ TEST_CASE("of a stream's uses of host memory the later one counts, and record_st
   test.log.submit(stream, "second");
   test.memory.record_use(data, stream);
   std::string last = "second";
-  SUBCASE("two uses") {}
-  SUBCASE("a use, then the stream") {
+  SUBCASE("record_use() twice") {}
+  SUBCASE("record_use(), then record_stream()") {
     test.memory.record_stream(data, stream);
     test.log.submit(stream, "third");
     last = "third";
   }
-  SUBCASE("the stream, then a use") {
+  SUBCASE("record_stream(), then record_use()") {
     test.memory.record_stream(data, stream);
     test.memory.record_use(data, stream);
     test.log.submit(stream, "third");
@@ -222,7 +222,7 @@ TEST_CASE("an allocation queries two deferred blocks, however many there are") {
   check_whole(test.memory);
 }
 
-TEST_CASE("at its limit host memory waits for what streams use, and then refuses") {
+TEST_CASE("at its limit a request waits for memory that streams use, and is then refused") {
   HostTest test(manual_progress(), 10_KiB);
   const Stream stream = test.stream();
   const Stream later = test.stream();
@@ -264,7 +264,7 @@ TEST_CASE("a request that malloc cannot serve is refused, and the next one works
   check_whole(test.memory);
 }
 
-TEST_CASE("pointers that are no live block of host memory are refused by what they are") {
+TEST_CASE("pointers that are no live block of host memory are refused with the reason") {
   HostTest test;
   const Stream stream = test.stream();
   test.log.submit(stream, "work");
@@ -330,7 +330,7 @@ TEST_CASE("host memory that a captured stream uses stays until the capture is ov
   CHECK(test.memory.trim() == 1024);
 }
 
-TEST_CASE("trim waits for no more work than bytes_to_keep asks for") {
+TEST_CASE("trim waits for no more work than bytes_to_keep requires") {
   HostTest test;
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -348,7 +348,7 @@ TEST_CASE("trim waits for no more work than bytes_to_keep asks for") {
   CHECK(test.log.is_done("second"));
 }
 
-TEST_CASE("what is live at the end of the runtime is reported") {
+TEST_CASE("the destructor of a Runtime reports live host memory") {
   HostTest test;
   static_cast<void>(test.memory.allocate_raw(100));
   test.runtime.reset();

@@ -13,8 +13,7 @@ namespace host_blocks_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE_FIXTURE(TappedDevice,
-                  "what a stream that is gone has used is not known by its handle any more") {
+TEST_CASE_FIXTURE(TappedDevice, "uses of a destroyed stream are no longer found by its handle") {
   const Stream gone = stream();
   const Stream other = stream();
   alignas(64) std::array<std::byte, 64> live{};

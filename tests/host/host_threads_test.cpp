@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory, pinned and not, while streams that use it go away on other threads, and others poll.
+// Host memory, pinned and pageable, while streams that use it are destroyed on other threads and
+// others poll.
 #include <functional>
 #include <optional>
 #include <sys/mman.h>
@@ -90,7 +91,7 @@ TEST_CASE_FIXTURE(RegistrationTest,
 }
 
 TEST_CASE_FIXTURE(RegistrationTest,
-                  "without an event the end of a registration waits all the same") {
+                  "the end of a registration waits for the stream if no event can be recorded") {
   const Stream user = stream();
   use(user, "use");
   tap.refuse(DriverCall::event_record, CUDA_ERROR_OUT_OF_MEMORY);
@@ -98,7 +99,7 @@ TEST_CASE_FIXTURE(RegistrationTest,
   CHECK(log.is_done("use"));
 }
 
-TEST_CASE_FIXTURE(HostTest, "a request at the limit is served of what another thread polls") {
+TEST_CASE_FIXTURE(HostTest, "a request at the limit gets memory that another thread is polling") {
   HostAllocator memory(registry, {.bytes_reserved_max = 1_MiB});
   const Stream user = stream();
   free_used_by(memory, 1_MiB, user, "use");
@@ -113,7 +114,7 @@ TEST_CASE_FIXTURE(HostTest, "a request at the limit is served of what another th
 }
 
 TEST_CASE_FIXTURE(HostTest,
-                  "a stream that goes away without an event is waited for under no lock") {
+                  "no lock is held during a wait for a destroyed stream without an event") {
   HostAllocator memory(registry, {});
   std::optional<Stream> gone(stream());
   const Stream other = stream();

@@ -82,7 +82,7 @@ TEST_CASE(
   test.memory.validate();
 }
 
-TEST_CASE("after a capture a handle works in its ordinary workspace again") {
+TEST_CASE("after a capture a handle uses its ordinary workspace again") {
   CaptureTest test;
   const Stream stream = test.stream();
   FakePool pool(*test.runtime, test.library.options_with_workspace(4_MiB));
@@ -99,17 +99,17 @@ TEST_CASE("after a capture a handle works in its ordinary workspace again") {
   CHECK(test.library.binds == 3);
 }
 
-TEST_CASE("without a pool for graphs captured work gets no workspace, and the capture goes on") {
+TEST_CASE("a workspace for captured work is refused without a pool for graphs") {
   CaptureTest test;
   const Stream stream = test.stream();
   FakePool pool(*test.runtime, test.library.options_with_workspace(4_MiB));
   MemoryPool plain = test.memory.create_pool({.name = "plain"});
-  SUBCASE("where memory would have to be obtained") {}
-  SUBCASE("where there is cached memory") {
+  SUBCASE("memory would have to be obtained") {}
+  SUBCASE("cached memory is available") {
     const Allocation cached = test.memory.allocate(4_MiB, stream);
   }
   std::optional<PoolScope> scope;
-  SUBCASE("in a pool for other things") {
+  SUBCASE("the scope has a pool that is not for graphs") {
     { const Allocation cached = plain.allocate(4_MiB, stream); }
     scope.emplace(PoolScope::on_stream(plain, stream));
   }
@@ -121,7 +121,7 @@ TEST_CASE("without a pool for graphs captured work gets no workspace, and the ca
   CHECK(test.library.creates == 1);  // what was made for the capture serves afterwards
 }
 
-TEST_CASE("handles that keep device memory are refused to captured work, which goes on") {
+TEST_CASE("a handle that keeps device memory is refused on a captured stream") {
   CaptureTest test;
   const Stream stream = test.stream();
   HandlePoolOptions<FakeHandle> options = test.library.options();
@@ -135,7 +135,8 @@ TEST_CASE("handles that keep device memory are refused to captured work, which g
   CHECK(test.library.creates == 1);
 }
 
-TEST_CASE("a handle that keeps device memory goes where its stream came to be captured meanwhile") {
+TEST_CASE(
+    "a handle that keeps device memory is destroyed if its stream is captured at its return") {
   CaptureTest test;
   const Stream stream = test.stream();
   HandlePoolOptions<FakeHandle> options = test.library.options();

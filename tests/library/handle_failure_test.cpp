@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong in the library, the driver or the process around it: nothing is lost, and the
-// next lease works.
+// Failures of the library, the driver or the process: no handle is lost, and the next lease works.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -39,8 +38,7 @@ std::string failed_function(FakePool& pool, StreamRef stream) {
 
 }  // namespace
 
-TEST_CASE(
-    "what a function of the library throws reaches the caller as it is, and nothing is lost") {
+TEST_CASE("exceptions of the library's functions reach the caller, and no handle is lost") {
   LibraryTest test;
   FakePool pool(*test.runtime, test.library.options_with_workspace(1_MiB));
   DeviceAllocator& memory = test.runtime->memory(kDevice);
@@ -66,8 +64,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a handle that gets no workspace for want of memory is kept, and serves once there is some") {
+TEST_CASE("a handle without a workspace for lack of memory is kept and leased later") {
   sim::Config config;
   config.memory = {64_MiB};
   LibraryTest test(config);
@@ -108,7 +105,7 @@ TEST_CASE("a handle without a workspace on another stream has one again on its o
   CHECK(test.library.creates == 1);
 }
 
-TEST_CASE("what destroy throws is reported, and the handle is gone") {
+TEST_CASE("an exception of destroy() is reported, and the handle is dropped") {
   LibraryTest test;
   test.errors_expected = true;
   const Stream stream = test.stream();
@@ -132,7 +129,7 @@ TEST_CASE("what destroy throws is reported, and the handle is gone") {
   CHECK(test.reports.count(Severity::error) == 2);
 }
 
-TEST_CASE("in a forked child handles are refused, and the library hears of nothing") {
+TEST_CASE("in a forked child handles are refused, and the library is not called") {
   LibraryTest test;
   const Stream stream = test.stream();
   auto pool = std::make_unique<FakePool>(*test.runtime, test.library.options_with_workspace(512));
@@ -160,7 +157,7 @@ TEST_CASE("in a forked child handles are refused, and the library hears of nothi
   busy.join();
 }
 
-TEST_CASE("where the driver has gone before the pool, handles are left alone") {
+TEST_CASE("handles are not destroyed after the driver has shut down") {
   constexpr int kLibraryCalled = 3;
   const auto code = exit_code_of([&] {
     alarm(kHangSeconds);
@@ -183,8 +180,7 @@ TEST_CASE("where the driver has gone before the pool, handles are left alone") {
   CHECK(code == 0);
 }
 
-TEST_CASE(
-    "handles whose leases are still there at the end of the pool are not destroyed, but reported") {
+TEST_CASE("handles on lease at the end of the pool are reported and not destroyed") {
   LibraryTest test;
   test.errors_expected = true;
   const Stream stream = test.stream();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which handle a lease has, and what that costs.
+// Which handle a lease gets, and at what cost.
 #include "berth/handle_pool.hpp"
 
 #include <atomic>
@@ -31,8 +31,7 @@ sim::Config two_devices() {
 
 }  // namespace
 
-TEST_CASE(
-    "a stream's next lease has the handle bound already, and calls neither library nor driver") {
+TEST_CASE("the next lease on a stream reuses the bound handle without library or driver calls") {
   LibraryTest test;
   FakePool pool(*test.runtime, test.library.options());
   const Stream stream = test.stream();
@@ -72,8 +71,7 @@ TEST_CASE("leases held at once have different handles, each bound to its stream"
   CHECK(pool.counters().idle == 3);
 }
 
-TEST_CASE(
-    "of the idle handles that which is bound to the stream is taken, whichever came back last") {
+TEST_CASE("an idle handle bound to the stream is preferred, whichever was returned last") {
   LibraryTest test;
   FakePool pool(*test.runtime, test.library.options());
   const Stream streams[] = {test.stream(), test.stream(), test.stream()};
@@ -92,8 +90,7 @@ TEST_CASE(
   CHECK(test.library.binds == 3);
 }
 
-TEST_CASE(
-    "another stream gets the handle that has been idle longest, bound anew, before a new one") {
+TEST_CASE("another stream gets the handle that has been idle longest, rebound") {
   LibraryTest test;
   FakePool pool(*test.runtime, test.library.options());
   const Stream a = test.stream();
@@ -137,7 +134,7 @@ TEST_CASE("each device has its own handles, whatever context is current") {
   CHECK(pool.counters().live == 2);
 }
 
-TEST_CASE("handles may be pointers, numbers, or a movable type that ends itself") {
+TEST_CASE("handles may be pointers, numbers or movable types with a destructor") {
   LibraryTest test;
   const Stream stream = test.stream();
 
@@ -236,7 +233,7 @@ TEST_CASE(
   test.library.on_destroy = nullptr;
 }
 
-TEST_CASE("trim destroys what is idle, leaves what is on lease, and the pool goes on") {
+TEST_CASE("trim destroys idle handles, keeps those on lease, and leaves the pool usable") {
   LibraryTest test(two_devices());
   FakePool pool(*test.runtime, test.library.options());
   const Stream a = test.stream();
@@ -263,7 +260,7 @@ TEST_CASE("the end of a pool destroys its handles") {
   CHECK(test.library.destroys == 2);
 }
 
-TEST_CASE("options that cannot be meant are refused, and say what is accepted") {
+TEST_CASE("invalid options are refused with the accepted values") {
   LibraryTest test;
   const auto message = [&](auto change) {
     HandlePoolOptions<FakeHandle> options = test.library.options();

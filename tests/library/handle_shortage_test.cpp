@@ -54,9 +54,7 @@ class Waiter {
 
 }  // namespace
 
-TEST_CASE(
-    "where the policy is to fail, the error names pool, bound and option; each device has its "
-    "own") {
+TEST_CASE("with policy fail the error names pool, bound and option, for each device") {
   sim::Config config;
   config.devices = 2;
   LibraryTest test(config);
@@ -77,8 +75,7 @@ TEST_CASE(
   CHECK(test.library.creates == 3);
 }
 
-TEST_CASE(
-    "where the policy is to wait, a thread waits until a handle comes back, and has it bound") {
+TEST_CASE("with policy wait a thread waits for a returned handle and gets it bound") {
   LibraryTest test;
   FakePool pool(*test.runtime, bounded(test.library, 1, HandleShortage::wait));
   const Stream stream = test.stream();

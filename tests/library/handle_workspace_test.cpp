@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workspaces of handles: whose memory they are, and in which order it is used. Work is pending
-// throughout, and the simulated driver looks for uses that nothing puts in order.
+// The workspaces of handles: which memory they have, and in which order it is used. Work is pending
+// throughout, and the simulated driver reports unordered uses.
 #include <optional>
 #include <string>
 #include <utility>
@@ -48,7 +48,7 @@ TEST_CASE("a handle keeps its workspace from lease to lease on one stream") {
   CHECK_FALSE(test.races());
 }
 
-TEST_CASE("a workspace moves with its handle: work on the streams that have had it is in order") {
+TEST_CASE("a workspace moves with its handle, and work on its streams is ordered") {
   LibraryTest test(manual_progress());
   FakePool pool(*test.runtime, test.library.options_with_workspace(40_MiB));
   const Stream streams[] = {test.stream(), test.stream(), test.stream()};
@@ -63,7 +63,7 @@ TEST_CASE("a workspace moves with its handle: work on the streams that have had 
   CHECK_FALSE(test.races());
 }
 
-TEST_CASE("leases held at once have workspaces apart") {
+TEST_CASE("concurrent leases have different workspaces") {
   LibraryTest test(manual_progress());
   FakePool pool(*test.runtime, test.library.options_with_workspace(1_MiB));
   const Stream a = test.stream();
@@ -78,7 +78,7 @@ TEST_CASE("leases held at once have workspaces apart") {
   CHECK_FALSE(test.races());
 }
 
-TEST_CASE("a workspace that goes with trim is reused in the order of its stream's work") {
+TEST_CASE("a workspace released by trim is reused in stream order") {
   LibraryTest test(manual_progress());
   FakePool pool(*test.runtime, test.library.options_with_workspace(40_MiB));
   DeviceAllocator& memory = test.runtime->memory(kDevice);
@@ -92,7 +92,7 @@ TEST_CASE("a workspace that goes with trim is reused in the order of its stream'
   CHECK_FALSE(test.races());
 }
 
-TEST_CASE("for a later stream of a destroyed one's handle everything is done anew") {
+TEST_CASE("a new stream with the handle of a destroyed one gets a new binding and workspace") {
   sim::Config config = manual_progress();
   config.memory = {64_MiB};  // so that all have the same memory one after the other
   LibraryTest test(config);
@@ -129,7 +129,7 @@ TEST_CASE("for a later stream of a destroyed one's handle everything is done ane
   CHECK_FALSE(test.races());
 }
 
-TEST_CASE("a stream may go away while its handle is idle, and the handle serves on, in order") {
+TEST_CASE("an idle handle outlives its stream and is reused in order") {
   LibraryTest test(manual_progress());
   FakePool pool(*test.runtime, test.library.options_with_workspace(40_MiB));
   for (int generation = 0; generation < 5; ++generation) {
@@ -141,7 +141,7 @@ TEST_CASE("a stream may go away while its handle is idle, and the handle serves 
   CHECK_FALSE(test.races());
 }
 
-TEST_CASE("a stream waits for work of the last lease where handles keep memory, and for no more") {
+TEST_CASE("with handles that keep memory a stream waits for work of the last lease only") {
   LibraryTest test(manual_progress());
   HandlePoolOptions<FakeHandle> options = test.library.options();
   options.keeps_device_memory = true;
@@ -177,7 +177,7 @@ TEST_CASE("a stream waits for work of the last lease where handles keep memory, 
   CHECK(test.library.creates == 1);
 }
 
-TEST_CASE("handles that keep memory are ordered behind a stream that has gone") {
+TEST_CASE("handles that keep memory are ordered behind a destroyed stream") {
   LibraryTest test(manual_progress());
   HandlePoolOptions<FakeHandle> options = test.library.options();
   options.keeps_device_memory = true;

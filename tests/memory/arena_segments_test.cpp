@@ -88,7 +88,7 @@ struct SegmentsFixture : TappedDevice {
 }  // namespace
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "at first all is address space, as much as the device has memory") {
+                  "initially the arena reserves as many addresses as the device has memory") {
   CHECK(segments.capacity_bytes() == 64_MiB);
   REQUIRE(heap.unmapped().size() == 1);
   CHECK(heap.unmapped().begin()->second->bytes == 64_MiB);
@@ -116,7 +116,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   }
 }
 
-TEST_CASE_FIXTURE(SegmentsFixture, "upwards: what the owner has free below counts") {
+TEST_CASE_FIXTURE(SegmentsFixture, "growth above free memory of the owner is reduced by it") {
   grow_and_take(5_MiB, kRed);  // 6 MiB mapped, 1 MiB free at the end
   CHECK(grow(3_MiB, kRed) == 2_MiB);
   Block* block = heap.take(3_MiB, 3_MiB, kRed);
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "upwards: what the owner has free below count
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "upwards: unowned memory below counts, and joins only when the memory is there") {
+                  "growth above unowned memory is reduced by it, and joins it after mapping") {
   Block* first = grow_and_take(6_MiB, kRed);
   heap.release(*first, kUnowned);
   const SegmentSource::Growth growth = plan(8_MiB, kBlue);
@@ -138,8 +138,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   CHECK(offset(*block) == 0);
 }
 
-TEST_CASE_FIXTURE(SegmentsFixture,
-                  "another owner's free memory counts for nothing and stays as it is") {
+TEST_CASE_FIXTURE(SegmentsFixture, "free memory of another owner does not reduce growth") {
   Block* first = grow_and_take(6_MiB, kRed);
   heap.release(*first, kRed);
   CHECK(grow(8_MiB, kBlue) == 8_MiB);
@@ -148,7 +147,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "downwards: free memory above a gap counts, and the gap shrinks from its top") {
+                  "growth below free memory is reduced by it, and fills the gap from its top") {
   Block* low = grow_and_take(10_MiB, kRed);
   Block* high = grow_and_take(4_MiB, kRed);
   Block* end = grow_and_take(2_MiB, kBlue);
@@ -174,15 +173,15 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a gap that is filled joins both of its neigh
   grow_and_take(2_MiB, kBlue);
   heap.release(*gap, kUnowned);
   REQUIRE(give_back(2_MiB) == 2_MiB);
-  SUBCASE("of one owner") {
+  SUBCASE("neighbors of one owner") {
     heap.release(*low, kRed);
     heap.release(*high, kRed);
   }
-  SUBCASE("of no owner") {
+  SUBCASE("unowned neighbors") {
     heap.release(*low, kUnowned);
     heap.release(*high, kUnowned);
   }
-  SUBCASE("of the owner and of none") {
+  SUBCASE("one neighbor of the owner and one unowned") {
     heap.release(*low, kUnowned);
     heap.release(*high, kRed);
   }
@@ -192,9 +191,8 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a gap that is filled joins both of its neigh
   CHECK(offset(*block) == 0);
 }
 
-TEST_CASE_FIXTURE(
-    SegmentsFixture,
-    "between two gaps the one that needs fewer granules is filled, at a tie the lower") {
+TEST_CASE_FIXTURE(SegmentsFixture,
+                  "the gap that needs fewer granules is filled, and at a tie the lower one") {
   std::vector<Block*> row;
   for (int index = 0; index < 12; ++index) row.push_back(grow_and_take(2_MiB, kRed));
   for (const std::size_t index : {1, 2, 6, 7}) heap.release(*row[index], kUnowned);
@@ -214,7 +212,7 @@ TEST_CASE_FIXTURE(
   heap.validate();
 }
 
-TEST_CASE_FIXTURE(SegmentsFixture, "a gap too small for the request is passed over") {
+TEST_CASE_FIXTURE(SegmentsFixture, "a gap too small for the request is skipped") {
   std::vector<Block*> row;
   for (int index = 0; index < 4; ++index) row.push_back(grow_and_take(2_MiB, kRed));
   heap.release(*row[1], kUnowned);
@@ -238,7 +236,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "a growth that is cancelled, or refused by the driver, leaves no trace") {
+                  "a growth that is cancelled or refused by the driver changes nothing") {
   grow_and_take(5_MiB, kRed);
   const std::size_t unmapped = heap.unmapped().begin()->second->bytes;
   for (const bool refused : {false, true}) {
@@ -257,9 +255,8 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 }
 
 // Other threads take and free while the driver maps: what the plan counted on may have changed.
-TEST_CASE_FIXTURE(
-    SegmentsFixture,
-    "a neighbor that was taken meanwhile leaves a block too small, and a second growth helps") {
+TEST_CASE_FIXTURE(SegmentsFixture,
+                  "if a neighbor is taken during the growth, a second growth serves the request") {
   Block* low = grow_and_take(4_MiB, kRed);
   heap.release(*low, kRed);
   const SegmentSource::Growth growth = plan(6_MiB, kRed);
@@ -273,22 +270,22 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "a neighbor that was freed, disowned or given away meanwhile is as it is then") {
+                  "a neighbor freed during the growth is treated by its new owner") {
   Block* low = grow_and_take(4_MiB, kRed);
   const SegmentSource::Growth growth = plan(6_MiB, kRed);
   CHECK(growth.bytes == 6_MiB);
-  SUBCASE("freed on the same stream: joined") {
+  SUBCASE("freed on the same stream: merged") {
     heap.release(*low, kRed);
     obtain_and_finish(growth, kRed);
     CHECK(heap.free_blocks(kRed).largest_bytes() == 10_MiB);
   }
-  SUBCASE("freed and disowned: apart, for nothing of it is needed") {
+  SUBCASE("freed and unowned: not merged, for it is not needed") {
     heap.release(*low, kUnowned);
     obtain_and_finish(growth, kRed);
     CHECK(heap.free_blocks(kRed).largest_bytes() == 6_MiB);
     CHECK(heap.free_blocks(kUnowned).bytes() == 4_MiB);
   }
-  SUBCASE("freed on another stream: apart") {
+  SUBCASE("freed on another stream: not merged") {
     heap.release(*low, kBlue);
     obtain_and_finish(growth, kRed);
     CHECK(heap.free_blocks(kRed).largest_bytes() == 6_MiB);
@@ -296,9 +293,8 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   }
 }
 
-TEST_CASE_FIXTURE(
-    SegmentsFixture,
-    "a hole that suffices by itself, freed after the search, needs neither memory nor mapping") {
+TEST_CASE_FIXTURE(SegmentsFixture,
+                  "a sufficient hole freed after the search needs neither memory nor a mapping") {
   Block* low = grow_and_take(8_MiB, kRed);
   heap.release(*low, kUnowned);
   const std::size_t mappings = simulator.live().mappings;
@@ -310,7 +306,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "only unowned memory is given back, in whole granules, from the top") {
+                  "only unowned memory is returned, in whole granules, from the top") {
   Block* block = grow_and_take(11_MiB, kRed);  // 12 MiB mapped
   CHECK(give_back(std::numeric_limits<std::size_t>::max()) == 0);
   heap.release(*block, kRed);
@@ -352,7 +348,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "the largest free block is given back first")
   CHECK((heap.free_blocks(kUnowned).best_fit(1))->address == base());
 }
 
-TEST_CASE_FIXTURE(SegmentsFixture, "the end gives back everything, live blocks too") {
+TEST_CASE_FIXTURE(SegmentsFixture, "the destructor returns all memory, live blocks included") {
   grow_and_take(5_MiB, kRed);
   Block* freed = grow_and_take(5_MiB, kBlue);
   heap.release(*freed, kBlue);
@@ -362,7 +358,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "the end gives back everything, live blocks t
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "no window goes that a live block is in, however many there are") {
+                  "windows with live blocks are never unmapped, however many there are") {
   const auto has_memory = [&](const Block& block) {
     return !simulator.peek(block.address, 1).empty() && !simulator.peek(block.end() - 1, 1).empty();
   };
@@ -406,8 +402,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 }
 
 // The fewest granules, found by trying every range of every gap.
-TEST_CASE_FIXTURE(SegmentsFixture,
-                  "no growth obtains more than the fewest granules that make the block") {
+TEST_CASE_FIXTURE(SegmentsFixture, "a growth obtains the fewest granules that make the block") {
   const auto fewest = [&](std::size_t bytes, OwnerId owner) -> std::optional<std::size_t> {
     const auto joins = [&](const Block* block) {
       return block != nullptr && block->state() == Block::State::free &&

@@ -60,8 +60,7 @@ struct AddressSpaceLimit {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ArenaFixture,
-                  "address space that is refused is named, with the process's limit") {
+TEST_CASE_FIXTURE(ArenaFixture, "a refused reservation names the bytes and the process's limit") {
   const auto refusal = [&] {
     tap.refuse(DriverCall::mem_address_reserve, CUDA_ERROR_OUT_OF_MEMORY);
     return message_of<DriverError>([&] { return Arena(context, 16 * kGranule, kGranule).bytes(); });
@@ -89,8 +88,7 @@ TEST_CASE_FIXTURE(ArenaFixture,
   CHECK(simulator.device_bytes_used(0) == 0);
 }
 
-TEST_CASE_FIXTURE(ArenaFixture,
-                  "an arena contains its first byte and its last, and none beside them") {
+TEST_CASE_FIXTURE(ArenaFixture, "an arena contains its first and last byte, and none outside") {
   CHECK(arena.contains(arena.address()));
   CHECK(arena.contains(arena.address() + arena.bytes() - 1));
   CHECK_FALSE(arena.contains(arena.address() - 1));
@@ -100,7 +98,7 @@ TEST_CASE_FIXTURE(ArenaFixture,
 }
 
 TEST_CASE_FIXTURE(ArenaFixture,
-                  "mapped granules are writable from end to end, the others are not there") {
+                  "mapped granules are writable throughout, and others are not mapped") {
   CHECK(arena.map(granule(3), 2 * kGranule));
   for (const std::size_t index : {2, 3, 4, 5}) {
     CAPTURE(index);
@@ -110,7 +108,7 @@ TEST_CASE_FIXTURE(ArenaFixture,
   CHECK(simulator.live().mappings == 2);
 }
 
-TEST_CASE_FIXTURE(ArenaFixture, "unmapping gives back the memory of that range and of no other") {
+TEST_CASE_FIXTURE(ArenaFixture, "unmapping returns the memory of that range only") {
   REQUIRE(arena.map(granule(0), 6 * kGranule));
   arena.unmap(granule(2), 3 * kGranule);
   CHECK(simulator.device_bytes_used(0) == 3 * kGranule);
@@ -135,7 +133,7 @@ TEST_CASE_FIXTURE(ArenaFixture, "the last granule is mapped and unmapped like an
 }
 
 TEST_CASE_FIXTURE(ArenaFixture,
-                  "more than the device has is refused, with nothing mapped and nothing lost") {
+                  "mapping more than the device has is refused, and nothing is mapped or lost") {
   REQUIRE(arena.map(granule(0), kGranule));
   const sim::Live before = simulator.live();
   CHECK_FALSE(arena.map(granule(1), 8 * kGranule));
@@ -147,7 +145,7 @@ TEST_CASE_FIXTURE(ArenaFixture,
 }
 
 TEST_CASE_FIXTURE(ArenaFixture,
-                  "granules sleep until there is memory for all, and wake where they were") {
+                  "sleeping granules wake at their addresses once there is memory for all") {
   REQUIRE(arena.map(granule(1), 2 * kGranule));
   REQUIRE(arena.map(granule(6), 3 * kGranule));
   CHECK(arena.sleep() == 5 * kGranule);
@@ -166,9 +164,8 @@ TEST_CASE_FIXTURE(ArenaFixture,
   }
 }
 
-TEST_CASE_FIXTURE(
-    ArenaFixture,
-    "a driver that refuses any step of mapping costs nothing, and the next try works") {
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "a driver failure in any step of mapping leaks nothing, and a retry succeeds") {
   for (const DriverCall call :
        {DriverCall::mem_create, DriverCall::mem_map, DriverCall::mem_set_access}) {
     const int calls = call == DriverCall::mem_set_access ? 1 : 4;
@@ -190,7 +187,7 @@ TEST_CASE_FIXTURE(
   CHECK(reports.all().empty());
 }
 
-TEST_CASE_FIXTURE(ArenaFixture, "an unmapping that the driver refuses is reported, not thrown") {
+TEST_CASE_FIXTURE(ArenaFixture, "an unmapping that the driver refuses is reported and not thrown") {
   REQUIRE(arena.map(granule(0), kGranule));
   tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
   arena.unmap(granule(0), kGranule);
@@ -200,7 +197,7 @@ TEST_CASE_FIXTURE(ArenaFixture, "an unmapping that the driver refuses is reporte
   driver.mem_unmap(CUdeviceptr{granule(0)}, kGranule);  // so that nothing is left
 }
 
-TEST_CASE("the arena's address space and memory go with it") {
+TEST_CASE("the destructor of an arena frees its address space and memory") {
   TappedDevice device(device_of(8 * kGranule));
   {
     Arena arena(device.context, 16 * kGranule, kGranule);
@@ -230,7 +227,7 @@ TEST_CASE("a granule larger than the device's least one is mapped as one") {
   CHECK(device.simulator.device_bytes_used(0) == 16_MiB);
 }
 
-TEST_CASE("the device's least granule is what the driver says") {
+TEST_CASE("the device's least granule is the one that the driver reports") {
   for (const std::size_t bytes : {64_KiB, 2_MiB, 32_MiB}) {
     sim::Config config;
     config.granularity = bytes;
@@ -239,7 +236,7 @@ TEST_CASE("the device's least granule is what the driver says") {
   }
 }
 
-TEST_CASE("virtual memory is supported where the device and every function of the driver are") {
+TEST_CASE("virtual memory needs support by the device and all functions of the driver") {
   {
     const TappedDevice device;
     CHECK(supports_virtual_memory(device.context));
@@ -264,8 +261,7 @@ TEST_CASE("virtual memory is supported where the device and every function of th
   }
 }
 
-TEST_CASE_FIXTURE(ArenaFixture,
-                  "mapping what is mapped, and what is no granule, stops the process") {
+TEST_CASE_FIXTURE(ArenaFixture, "mapping a mapped or unaligned range stops the process") {
   REQUIRE(arena.map(granule(2), kGranule));
   CHECK(stops_the_process([&] { arena.map(granule(1), 2 * kGranule); }));
   CHECK(stops_the_process([&] { arena.map(granule(1) + 512, kGranule); }));
@@ -277,7 +273,7 @@ TEST_CASE_FIXTURE(ArenaFixture,
 }
 
 TEST_CASE_FIXTURE(ArenaFixture,
-                  "random mapping and unmapping keeps what is mapped, and as much memory") {
+                  "random mapping and unmapping keeps mapped bytes and frees the rest") {
   for (unsigned seed = 1; seed <= 3; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

@@ -80,8 +80,7 @@ TEST_CASE_FIXTURE(UsesFixture, "streams are visited once each, the last recorded
   CHECK(streams(block) == Streams{2, 1, 3});
 }
 
-TEST_CASE_FIXTURE(
-    UsesFixture, "streams are dropped from either end and from between, the others stay in order") {
+TEST_CASE_FIXTURE(UsesFixture, "dropping streams keeps the others in order") {
   for (const auto& [dropped, left] : {std::pair{Streams{1}, Streams{4, 3, 2}},
                                       {{4}, {3, 2, 1}},
                                       {{2, 3}, {4, 1}},
@@ -101,7 +100,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(UsesFixture,
-                  "the uses of one block are no other block's, and leave its marks alone") {
+                  "uses of one block do not affect other blocks or the block's marks") {
   Block& a = make();
   Block& b = make();
   a.uses.marks_left = 7;
@@ -120,7 +119,7 @@ TEST_CASE_FIXTURE(UsesFixture,
   CHECK(a.uses.marks_left == 7);
 }
 
-TEST_CASE_FIXTURE(UsesFixture, "the later of two uses of a stream stands for both") {
+TEST_CASE_FIXTURE(UsesFixture, "the later of two uses of a stream replaces the earlier") {
   Block& block = make();
   const RecordedEvent first = recorded(0, 1);
   const RecordedEvent second = recorded(1, 2);
@@ -134,8 +133,7 @@ TEST_CASE_FIXTURE(UsesFixture, "the later of two uses of a stream stands for bot
   CHECK(first.event.use_count() == 1);  // back in its pool
 }
 
-TEST_CASE_FIXTURE(UsesFixture,
-                  "of uses that were recorded at the same time none stands for another") {
+TEST_CASE_FIXTURE(UsesFixture, "uses that were recorded concurrently are all kept") {
   Block& block = make();
   const RecordedEvent first = recorded(4, 6);
   const RecordedEvent second = recorded(5, 7);
@@ -147,7 +145,7 @@ TEST_CASE_FIXTURE(UsesFixture,
   CHECK(events(block) == Events{later.event});
 }
 
-TEST_CASE_FIXTURE(UsesFixture, "a use that lasts until the free stands for all of its stream") {
+TEST_CASE_FIXTURE(UsesFixture, "a use that lasts until the free replaces all uses of its stream") {
   Block& block = make();
   const RecordedEvent before = recorded(0, 1);
   const RecordedEvent after = recorded(1, 2);
@@ -166,7 +164,7 @@ TEST_CASE_FIXTURE(UsesFixture, "a use that lasts until the free stands for all o
   CHECK(after.event.use_count() == 1);
 }
 
-TEST_CASE_FIXTURE(UsesFixture, "the event of a use is kept as long as the use, and no longer") {
+TEST_CASE_FIXTURE(UsesFixture, "the event of a use is released with the use") {
   Block& block = make();
   const RecordedEvent dropped = recorded(0, 1);
   const RecordedEvent kept = recorded(1, 2);
@@ -183,8 +181,7 @@ TEST_CASE_FIXTURE(UsesFixture, "the event of a use is kept as long as the use, a
   CHECK(front.before == 2);
 }
 
-TEST_CASE_FIXTURE(UsesFixture,
-                  "random recording and dropping leaves each block what it must have") {
+TEST_CASE_FIXTURE(UsesFixture, "random recording and dropping follows the model") {
   std::mt19937 random(1);
   std::vector<Block*> blocks;
   std::vector<Streams> model(20);

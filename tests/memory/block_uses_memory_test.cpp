@@ -37,7 +37,7 @@ bool add_with(std::size_t granted, BlockUses& uses, Block& block, const BlockUse
 
 }  // namespace
 
-TEST_CASE("a use that there is no memory for changes nothing, whichever piece of it is missing") {
+TEST_CASE("a use changes nothing if any of its allocations fails") {
   std::size_t refused = 0;
   for (OwnerId count = 1; count <= 40; ++count) {
     BlockUses uses;
@@ -60,7 +60,7 @@ TEST_CASE("a use that there is no memory for changes nothing, whichever piece of
   CHECK(refused >= 40);
 }
 
-TEST_CASE("a refused use of a stream leaves the uses that it would have covered") {
+TEST_CASE("a refused use leaves the uses that it would have replaced") {
   BlockUses uses;
   Block& block = used_block({});
   uses.add(block, {1, record(uses)});
@@ -75,7 +75,7 @@ TEST_CASE("a refused use of a stream leaves the uses that it would have covered"
   CHECK_FALSE(uses.lasts(block, 1));
 }
 
-TEST_CASE("to free a block, and all that follows, takes no memory") {
+TEST_CASE("freeing a block with uses allocates no memory") {
   std::mt19937 random(1);
   for (int round = 0; round < 50; ++round) {
     BlockUses uses;

@@ -19,7 +19,7 @@ namespace block_uses_model_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("random frees are ready exactly when all work that they were to wait for has passed") {
+TEST_CASE("random frees are ready exactly when all their uses have completed") {
   constexpr OwnerId kStreams = 5;
   struct Recorded {
     OwnerId stream;

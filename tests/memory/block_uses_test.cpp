@@ -16,7 +16,7 @@ namespace block_uses_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("nothing is deferred at first") {
+TEST_CASE("initially no free is deferred") {
   BlockUses uses;
   CHECK(uses.mark_count() == 0);
   CHECK(uses.streams().empty());
@@ -28,7 +28,7 @@ TEST_CASE("nothing is deferred at first") {
   CHECK(uses.mark_count() == 0);
 }
 
-TEST_CASE("a block with one use is ready when the event of that use passes, not before") {
+TEST_CASE("a block with one use is ready when the event of that use completes") {
   BlockUses uses;
   Block& block = used_block({3});
   free_block(uses, block);
@@ -54,7 +54,7 @@ TEST_CASE("a block with one use is ready when the event of that use passes, not 
   CHECK(uses.streams().empty());
 }
 
-TEST_CASE("a block with several uses is ready with the last of them, whichever that is") {
+TEST_CASE("a block with several uses is ready when the last of them completes") {
   std::vector<OwnerId> order = {1, 2, 3};
   do {
     BlockUses uses;
@@ -72,7 +72,7 @@ TEST_CASE("a block with several uses is ready with the last of them, whichever t
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("an event covers the marks that there were when it was recorded, and no later one") {
+TEST_CASE("an event covers the marks made before its record, and none made later") {
   BlockUses uses;
   Block& early = used_block({1});
   Block& late = used_block({1});
@@ -128,7 +128,7 @@ TEST_CASE("an event of one stream does not order another") {
   CHECK(uses.has_marks(2));
 }
 
-TEST_CASE("marks without an event pass where the stream is known to be over") {
+TEST_CASE("marks without an event complete once the stream is known to be drained") {
   BlockUses uses;
   Block& sealed = used_block({1});
   Block& unsealed = used_block({1});
@@ -141,7 +141,7 @@ TEST_CASE("marks without an event pass where the stream is known to be over") {
   CHECK(complete(uses, 1, nullptr) == Blocks{&unsealed});
 }
 
-TEST_CASE("a use with an event needs no seal, gets no other event, and passes with its own") {
+TEST_CASE("a use with an event needs no seal and completes with its own event") {
   BlockUses uses;
   const RecordedEvent end = record(uses);
   Block& block = free_used_block(uses, 1, end);
@@ -171,15 +171,14 @@ TEST_CASE("a block waits for its own uses, in any order of frees") {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE(
-    "a use that is over goes before marks that were made earlier, and sealed later or not yet") {
+TEST_CASE("a use with an earlier event precedes older marks that are sealed later or not yet") {
   BlockUses uses;
   Block& lasting = used_block({1});
   free_block(uses, lasting);  // its stream cannot be marked yet
   const RecordedEvent end = record(uses);
   const SharedEvent later = fake_event();
   Block* used = nullptr;
-  SUBCASE("while there is no later event") {
+  SUBCASE("without a later event") {
     used = &free_used_block(uses, 1, end);
     CHECK(uses.needs_seal(1));
     CHECK(uses.front(1).event == end.event);
@@ -187,13 +186,13 @@ TEST_CASE(
     CHECK(uses.front(1).event == nullptr);
     uses.seal(1, uses.now(), later);
   }
-  SUBCASE("where the later event comes between") {
+  SUBCASE("with a later event recorded after the free") {
     used = &free_used_block(uses, 1, end);
     uses.seal(1, uses.now(), later);
     CHECK(uses.front(1).event == end.event);
     CHECK(complete(uses, 1, end.event) == Blocks{used});
   }
-  SUBCASE("where the block is freed behind the later event") {
+  SUBCASE("with a later event recorded before the free") {
     uses.seal(1, uses.now(), later);
     used = &free_used_block(uses, 1, end);
     CHECK(uses.front(1).event == end.event);
@@ -202,7 +201,7 @@ TEST_CASE(
   CHECK(complete(uses, 1, later) == Blocks{&lasting});
 }
 
-TEST_CASE("a block with uses that are over and uses that last waits for all of them") {
+TEST_CASE("a block with recorded and lasting uses waits for all of them") {
   BlockUses uses;
   const RecordedEvent end = record(uses);
   RecordedEvent same_time = record(uses);
@@ -231,8 +230,7 @@ TEST_CASE("the stream whose use ended first comes first, whenever the blocks wer
   CHECK(uses.streams() == std::vector<OwnerId>{9, 7, 5});
 }
 
-TEST_CASE(
-    "marks of one owner pass up to an event that its stream waits for, whatever lies between") {
+TEST_CASE("marks of one owner complete up to an event that its stream waits for") {
   BlockUses uses;
   constexpr OwnerId kOwner = 1;
   constexpr OwnerId kUser = 2;
@@ -261,7 +259,7 @@ TEST_CASE(
   CHECK_FALSE(uses.awaited_by(kOwner, 1));
 }
 
-TEST_CASE("the stream with the oldest mark comes first, whatever the streams' numbers") {
+TEST_CASE("the stream with the oldest mark comes first, whatever its id") {
   BlockUses uses;
   std::vector<Block*> blocks;
   for (const OwnerId stream : {9, 2, 5, 2, 9})
@@ -307,7 +305,7 @@ TEST_CASE("a stream with uses of live blocks alone has no marks") {
   CHECK_FALSE(uses.has_deferred());
 }
 
-TEST_CASE("an event is kept as long as its mark, and no longer") {
+TEST_CASE("an event is released with its mark") {
   BlockUses uses;
   const RecordedEvent own = record(uses);
   const SharedEvent sealed = fake_event();

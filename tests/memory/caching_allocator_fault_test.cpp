@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that refuses single calls: what was asked fails or is made up for, nothing is lost, and
-// the next call works.
+// A driver that refuses single calls: the request fails or is served otherwise, nothing is lost,
+// and the next call succeeds.
 #include <doctest/doctest.h>
 
 #include "memory/allocator_fixture.hpp"
@@ -12,7 +12,7 @@ namespace caching_allocator_fault_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("a driver that has no memory for one growth leaves the next one its place") {
+TEST_CASE("a growth that the driver has no memory for leaves its addresses to the next") {
   for (const Backing backing : {Backing::arena, Backing::segments}) {
     AllocatorFixture test({.backing = backing});
     const Stream own = test.stream();
@@ -30,7 +30,7 @@ TEST_CASE("a driver that has no memory for one growth leaves the next one its pl
   }
 }
 
-TEST_CASE("a driver that fails otherwise is not out of memory: the error names its code") {
+TEST_CASE("other driver failures are not out of memory, and the error names the code") {
   for (const Backing backing : {Backing::arena, Backing::segments}) {
     AllocatorFixture test({.backing = backing});
     const Stream own = test.stream();
@@ -47,9 +47,7 @@ TEST_CASE("a driver that fails otherwise is not out of memory: the error names i
   }
 }
 
-TEST_CASE(
-    "a device whose context cannot be made current fails the growth, and keeps nothing from the "
-    "next") {
+TEST_CASE("a growth fails if the context cannot be made current, and the next one succeeds") {
   for (const DriverCall call : {DriverCall::ctx_get_current, DriverCall::ctx_push_current}) {
     CAPTURE(kDriverCallNames[std::size_t(call)]);
     const auto fail_then_allocate = [call] {
@@ -65,7 +63,7 @@ TEST_CASE(
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "where the driver has no memory left, idle memory is joined with what is new") {
+                  "if the driver has no memory left, idle memory is joined with new memory") {
   const Stream own = stream();
   const Stream user = stream();
   void* const large = allocate(40_MiB, own);
@@ -91,14 +89,14 @@ TEST_CASE_FIXTURE(
   CHECK(reports.count(Severity::warning) == 1);
   CHECK(counters().blocks_pending.current == 1);
   CHECK(events.leases_live() == 0);
-  SUBCASE("that the next search records") {
+  SUBCASE("the next search records the event") {
     run_stream(user);
     const std::uint64_t records = simulator.calls("cuEventRecord");
     tap.after(DriverCall::event_record, [this, &user] { run_stream(user); });
     CHECK(allocate(60_MiB, own) == data);
     CHECK(simulator.calls("cuEventRecord") == records + 1);
   }
-  SUBCASE("that the host waits for") {
+  SUBCASE("the host waits for the event") {
     CHECK(allocate(60_MiB, own) == data);
     CHECK(log.is_done("use"));
     CHECK(counters().pending_free_waits == 1);
@@ -133,11 +131,11 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   allocator->record_stream(used, *gone);
   log.submit(*gone, "last work");
   free(cached);
-  SUBCASE("with a use of it that is marked") {
+  SUBCASE("a use by the stream is marked") {
     free(used);
   }
-  SUBCASE("with a use of it that is live") {}
-  SUBCASE("with a use of it that no event marks") {
+  SUBCASE("a use by the stream is live") {}
+  SUBCASE("a use by the stream is not marked") {
     tap.refuse(DriverCall::event_record, CUDA_ERROR_UNKNOWN);
     free(used);
   }
@@ -160,10 +158,10 @@ TEST_CASE_FIXTURE(
   void* const data = allocate(60_MiB, first);
   log.submit(first, "earlier");
   free(data);
-  SUBCASE("no event") {
+  SUBCASE("the event cannot be recorded") {
     tap.refuse(DriverCall::event_record, CUDA_ERROR_UNKNOWN);
   }
-  SUBCASE("no wait") {
+  SUBCASE("the wait cannot be inserted") {
     tap.refuse(DriverCall::stream_wait_event, CUDA_ERROR_UNKNOWN);
   }
   message_of<DriverError>([&] { return allocate(60_MiB, second); });
@@ -173,8 +171,7 @@ TEST_CASE_FIXTURE(
   CHECK(runs_behind(second, "earlier"));
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a question about an event that fails leaves the deferred free in place") {
+TEST_CASE_FIXTURE(AllocatorFixture, "a failed event query leaves the free deferred") {
   const Stream own = stream();
   const Stream user = stream();
   void* const data = allocate(60_MiB, own);
@@ -187,8 +184,9 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(allocate(60_MiB, own) == data);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "an end that cannot wait for a deferred free says so and gives everything back") {
+TEST_CASE_FIXTURE(
+    AllocatorFixture,
+    "a destructor that cannot wait for a deferred free reports it and returns all memory") {
   const Stream own = stream();
   const Stream user = stream();
   free_used_by(allocate(8_MiB, own), user, "use");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other threads do while the allocator is in the driver, step by step: an action that runs
-// between two driver calls stands for the other thread, so every interleaving here is exact.
+// Actions of other threads while the allocator calls the driver: an action that runs between two
+// driver calls stands for the other thread, so every interleaving is deterministic.
 #include <optional>
 #include <thread>
 #include <vector>
@@ -75,8 +75,8 @@ TEST_CASE_FIXTURE(TwoBlocks, "memory freed after a stream was waited for does no
   CHECK(allocate(8_MiB, busy) == late);
 }
 
-TEST_CASE_FIXTURE(TwoBlocks,
-                  "a wait serves the memory freed before it was recorded, and none freed later") {
+TEST_CASE_FIXTURE(
+    TwoBlocks, "a wait covers memory freed before its event was recorded, and none freed later") {
   log.submit(busy, "early work");
   void* const rest = allocate(46_MiB, asking);  // no room to grow
   REQUIRE(counters().bytes_reserved.current == kDeviceBytes);
@@ -122,9 +122,8 @@ TEST_CASE_FIXTURE(
   CHECK(allocate(30_MiB, own) == late);
 }
 
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "memory freed while the driver grows is used, and what was grown stays for later") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "memory freed during a growth is used, and the new memory is cached") {
   const Stream own = stream();
   void* const first = allocate(8_MiB, own);
   tap.before(DriverCall::mem_create, [&] { allocator->deallocate(first); });
@@ -137,7 +136,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "what another thread takes of a growth's neighbor is grown once more") {
+                  "if another thread takes the growth's neighbor, memory grows once more") {
   const Stream own = stream();
   void* const first = allocate(4_MiB, own);
   free(first);
@@ -151,7 +150,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(counters().bytes_reserved.current == 14_MiB);
 }
 
-TEST_CASE("a limit lowered while memory grows holds from the next growth on") {
+TEST_CASE("a limit lowered during a growth applies from the next growth on") {
   AllocatorFixture test({.bytes_reserved_max = 16_MiB});
   const Stream own = test.stream();
   void* const first = test.allocate(8_MiB, own);
@@ -192,7 +191,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
     tap.before(DriverCall::event_record, [&] { allocator->deallocate(data); });
     gone.reset();
   }
-  SUBCASE("after it") {
+  SUBCASE("after the last work is marked") {
     tap.after(DriverCall::event_record, [&] { allocator->deallocate(data); });
     gone.reset();
   }
@@ -219,7 +218,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a stream that goes away after it was waited for may have more work than that") {
+                  "a stream destroyed after a wait may have had more work than was waited for") {
   std::optional<Stream> gone(stream());
   const Stream user = stream();
   const Stream next = stream();
@@ -265,7 +264,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "memory grows while the end of a stream awaits the mark of its last use") {
+                  "memory grows while the end of a stream waits for its last use to be marked") {
   const Stream own = stream();
   std::optional<Stream> user(stream());
   void* const data = allocate(8_MiB, own);
@@ -283,9 +282,8 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   grows.join();
 }
 
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "a use that was waited for may have passed, and its stream be forgotten, meanwhile") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a use that was waited for may have completed and its stream been forgotten") {
   const Stream own = stream();
   std::optional<Stream> user(stream());
   void* const data = allocate(40_MiB, own);
@@ -308,7 +306,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     AllocatorFixture,
-    "blocks that another thread frees are handed over, each for as many bytes as are asked then") {
+    "blocks that another thread frees are reused, each with the newly requested bytes") {
   constexpr std::size_t kBlocks = 300;
   const Stream own = stream();
   SecondThread other;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose work freed memory awaits: uses by other streams, and streams that went away.
+// Which work freed memory waits for: uses by other streams, and destroyed streams.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,7 +26,8 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(counters().bytes_active.current == 0);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture, "recording a stream twice is recording it once") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "recording a stream twice has the effect of recording it once") {
   const Stream own = stream();
   const Stream user = stream();
   void* const data = allocate(60_MiB, own);
@@ -96,7 +97,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(counters().pending_free_waits == 2);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture, "a use by a stream that is over delays nothing") {
+TEST_CASE_FIXTURE(AllocatorFixture, "a use by a drained stream delays no reuse") {
   const Stream own = stream();
   void* const data = allocate(1_MiB, own);
   {
@@ -160,9 +161,8 @@ TEST_CASE_FIXTURE(
   CHECK(runs_behind(next, "last work"));
 }
 
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "once the last work of a stream that went away has passed, its memory is anyone's") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "once the last work of a destroyed stream has completed, its memory is unowned") {
   const Stream next = stream();
   void* cached = nullptr;
   void* live = nullptr;
@@ -181,9 +181,8 @@ TEST_CASE_FIXTURE(
   CHECK(driver_calls() == calls);
 }
 
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "a handle that comes back is a new stream, which gets the old one's memory like any other") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a reused handle is a new stream without a claim to the old one's memory") {
   Stream own = stream();
   void* const data = allocate(8_MiB, own);
   void* const kept = allocate(2_MiB, own);
@@ -198,7 +197,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "retiring a stream that the allocator never met makes no driver call") {
+                  "retiring a stream unknown to the allocator makes no driver call") {
   const Stream own = stream();
   const std::uint64_t calls = driver_calls();
   allocator->retire_stream(own);
@@ -234,7 +233,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "the end waits for deferred frees, and leaves nothing in the driver") {
+                  "the destructor waits for deferred frees and leaves nothing in the driver") {
   const Stream own = stream();
   const Stream user = stream();
   free_used_by(allocate(8_MiB, own), user, "use");
@@ -250,7 +249,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a stream that is gone is not forgotten as long as a live block names it") {
+                  "a destroyed stream is not forgotten while a live block has it") {
   const Stream owner = stream();
   void* const data = allocate(1_MiB, owner);
   {

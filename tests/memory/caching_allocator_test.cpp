@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder and the counters. Uses by other streams and streams that went away are
-// caching_allocator_streams_test.cpp's. What happens when other threads come in
-// between is caching_allocator_race_test.cpp's, refusals of the driver
-// caching_allocator_fault_test.cpp's.
+// The ladder and the counters. Uses by other streams and destroyed streams are tested in
+// caching_allocator_streams_test.cpp, races with other threads in caching_allocator_race_test.cpp,
+// and failures of the driver in caching_allocator_fault_test.cpp.
 #include "memory/caching_allocator.hpp"
 
 #include <cstdint>
@@ -19,8 +18,7 @@ namespace caching_allocator_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "gauges count what was asked, what was given, and what was obtained for it") {
+TEST_CASE_FIXTURE(AllocatorFixture, "gauges count requested, allocated and reserved bytes") {
   const Stream own = stream();
   void* const small = allocate(1, own);
   void* const large = allocate(3_MiB + 1, own);
@@ -51,8 +49,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(now.frees_deferred == 0);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "resetting the peaks sets each to what it is now, and nothing else") {
+TEST_CASE_FIXTURE(AllocatorFixture, "resetting the peaks sets each to its current value") {
   const Stream own = stream();
   void* const kept = allocate(1000, own);
   free(allocate(5_MiB, own));
@@ -78,8 +75,9 @@ TEST_CASE_FIXTURE(AllocatorFixture, "a hit and a free make no driver call, and c
   CHECK(counters().allocations_grown == 1);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "0 bytes is null, and null is freed and recorded without a trace") {
+TEST_CASE_FIXTURE(
+    AllocatorFixture,
+    "a request of 0 bytes returns null, and null is freed and recorded without effect") {
   const Stream own = stream();
   CHECK(allocate(0, own) == nullptr);
   allocator->deallocate(nullptr);
@@ -116,8 +114,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(allocate(8_MiB, first) == data);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "no stream is asked whether it is idle that has no granule to pass on") {
+TEST_CASE_FIXTURE(AllocatorFixture, "streams without a whole free granule are not queried") {
   const Stream first = stream();
   const Stream second = stream();
   allocate(1_MiB, first);  // the other half of its granule is free
@@ -128,7 +125,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 
 TEST_CASE_FIXTURE(
     AllocatorFixture,
-    "with no room to grow, busy memory is taken over behind a wait, not behind the host") {
+    "with no room to grow, busy memory is reused behind a stream wait, not a host wait") {
   const Stream first = stream();
   const Stream second = stream();
   const Stream third = stream();
@@ -147,7 +144,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "memory of an idle and of a busy stream together serves one request, in order") {
+                  "memory of an idle and of a busy stream serves one request, in stream order") {
   const Stream first = stream();
   const Stream second = stream();
   const Stream third = stream();
@@ -174,7 +171,7 @@ TEST_CASE_FIXTURE(SegmentsAllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(SegmentsAllocatorFixture,
-                  "idle segments that do not fit are given back, as many as are missing") {
+                  "idle segments that do not fit are returned, as many as are needed") {
   const Stream own = stream();
   std::vector<void*> blocks;
   for (int index = 0; index < 4; ++index) blocks.push_back(allocate(14_MiB, own));
@@ -203,7 +200,7 @@ TEST_CASE("the limit refuses growth before any driver call, and leaves nothing h
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "more than there can ever be is refused at once, with its own words") {
+                  "a request beyond the capacity is refused at once, and the error says so") {
   const Stream own = stream();
   const std::uint64_t calls = driver_calls();
   const std::string message = message_of<OutOfMemory>([&] { return allocate(64_MiB + 1, own); });
@@ -215,7 +212,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "out of memory tells the numbers of this moment, the driver's included") {
+                  "the out-of-memory error has the current numbers, the driver's included") {
   const Stream own = stream();
   const Stream user = stream();
   allocate(40_MiB, own);
@@ -229,7 +226,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 
 TEST_CASE_FIXTURE(
     AllocatorFixture,
-    "trim waits for the streams whose memory it returns, and gives back all but what is live") {
+    "trim waits for the streams whose memory it returns, and returns all but live blocks") {
   const Stream first = stream();
   const Stream second = stream();
   void* const live = allocate(3_MiB, first);
@@ -296,9 +293,8 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 
 // Both leave less than a granule free on a busy stream, right below address space that one granule
 // more would fill.
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "memory that has to be waited for is joined with a last growth before a request fails") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "memory with pending work is joined with a last growth before a request fails") {
   const Stream own = stream();
   const Stream busy = stream();
   allocate(61_MiB, busy);
@@ -327,8 +323,7 @@ TEST_CASE_FIXTURE(
   CHECK(counters().out_of_memory == 0);
 }
 
-TEST_CASE(
-    "the pressure callback comes after all that does not cost the host a wait, with no lock held") {
+TEST_CASE("the pressure callback runs without locks, after all rungs that do not block the host") {
   AllocatorFixture* test = nullptr;
   void* spilled = nullptr;
   std::vector<std::size_t> asked;
@@ -350,9 +345,8 @@ TEST_CASE(
   CHECK(fixture.counters().out_of_memory == 0);
 }
 
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "the snapshot has each mapped block in address order, with its stream while that lives") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "the snapshot lists mapped blocks by address, with their live streams") {
   const Stream own = stream();
   const Stream user = stream();
   void* const live = allocate(3_MiB, own);

@@ -108,7 +108,7 @@ TEST_CASE("a captured stream uses memory of a pool for graphs") {
   });
 }
 
-TEST_CASE("a scope sends what is captured to its pool, whatever else the device serves meanwhile") {
+TEST_CASE("a scope on a captured stream routes its requests, and only those, to its pool") {
   CaptureTest test;
   const Stream captured = test.stream();
   const Stream other = test.stream();
@@ -230,9 +230,7 @@ TEST_CASE("graphs that are launched one after the other share a pool") {
   for (const CUgraphExec graph : graphs) test.destroy(graph);
 }
 
-TEST_CASE(
-    "without a pool for graphs, growth for a stream that is captured is refused, and the capture "
-    "goes on") {
+TEST_CASE("without a pool for graphs, growth for a captured stream is refused") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     CaptureTest test(options);
     const Stream stream = test.stream();
@@ -246,7 +244,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("the whole ladder, climbed on another stream, breaks no capture") {
+TEST_CASE("a run through the whole ladder on another stream breaks no capture") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     CaptureTest test(options);
     const Stream captured = test.stream();
@@ -286,7 +284,7 @@ TEST_CASE("a block that a captured stream uses is free for others after the capt
   CHECK(test.memory.counters().blocks_pending.current == 0);
 }
 
-TEST_CASE("a stream destroyed during a capture keeps its memory reserved, and it is reported") {
+TEST_CASE("memory of a stream destroyed during a capture stays reserved, which is reported") {
   CaptureTest test;
   {
     const Stream captured = test.stream();

@@ -252,7 +252,7 @@ TEST_CASE("a snapshot lists every block of every segment in address order, with 
   });
 }
 
-TEST_CASE("a fresh allocator's snapshot is empty and adds up") {
+TEST_CASE("a snapshot of a new allocator is empty and consistent") {
   MemoryTest test;
   const MemorySnapshot snapshot = test.memory.snapshot();
   CHECK(snapshot.segments.empty());
@@ -260,7 +260,7 @@ TEST_CASE("a fresh allocator's snapshot is empty and adds up") {
   CHECK(find_discrepancies(snapshot).empty());
 }
 
-TEST_CASE("a counter that does not add up is found") {
+TEST_CASE("an inconsistent counter is reported") {
   MemoryTest test;
   const Stream stream = test.stream();
   const Allocation block = test.memory.allocate(1000, stream);
@@ -276,7 +276,7 @@ TEST_CASE("a counter that does not add up is found") {
 #undef BERTH_FIELD
 }
 
-TEST_CASE("looking makes no driver call") {
+TEST_CASE("counters and snapshots make no driver call") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceAllocatorOptions::cross_stream_reuse: what a request gets of the memory that other streams
-// have freed, when, and at what cost. Work is pending until a test runs it or the host waits for
-// it.
+// DeviceAllocatorOptions::cross_stream_reuse: when a request gets memory that other streams have
+// freed, how much, and at what cost. Work is pending until a test runs it or the host waits for it.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -56,7 +55,7 @@ Turns take_turns(ReuseTest& test) {
 
 }  // namespace
 
-TEST_CASE("never: streams that take turns have memory of their own, and call no driver for it") {
+TEST_CASE("never: streams that take turns keep their own memory and make no driver call") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.segment_bytes = 2_MiB;
     ReuseTest test(CrossStreamReuse::never, options);
@@ -67,8 +66,7 @@ TEST_CASE("never: streams that take turns have memory of their own, and call no 
   });
 }
 
-TEST_CASE(
-    "when_idle and behind_waits: streams that take turns share memory, and are asked for it") {
+TEST_CASE("when_idle and behind_waits: streams that take turns share memory and are queried") {
   for (const auto reuse : {CrossStreamReuse::when_idle, CrossStreamReuse::behind_waits}) {
     CAPTURE(static_cast<int>(reuse));
     ReuseTest test(reuse);
@@ -80,7 +78,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("never: memory grows beside the free memory of idle streams, which are not queried") {
+TEST_CASE("never: memory grows despite free memory of idle streams, which are not queried") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     ReuseTest test(CrossStreamReuse::never, options);
     const Stream first = test.stream();
@@ -96,7 +94,7 @@ TEST_CASE("never: memory grows beside the free memory of idle streams, which are
   });
 }
 
-TEST_CASE("when_idle: a hole that an idle stream has left is reused, that of a busy one is not") {
+TEST_CASE("when_idle: memory of an idle stream is reused, and that of a busy one is not") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     ReuseTest test(CrossStreamReuse::when_idle, options);
     const Stream first = test.stream();
@@ -111,7 +109,7 @@ TEST_CASE("when_idle: a hole that an idle stream has left is reused, that of a b
   });
 }
 
-TEST_CASE("never: what a stream has left that is gone for good serves others before memory grows") {
+TEST_CASE("never: memory of a drained stream serves others before memory grows") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     ReuseTest test(CrossStreamReuse::never, options);
     const Stream next = test.stream();
@@ -128,7 +126,7 @@ TEST_CASE("never: what a stream has left that is gone for good serves others bef
   });
 }
 
-TEST_CASE("never: holes of a stream that is gone for good are joined before memory grows") {
+TEST_CASE("never: holes of a drained stream are joined before memory grows") {
   ReuseTest test(CrossStreamReuse::never);
   const Stream next = test.stream();
   {
@@ -145,13 +143,12 @@ TEST_CASE("never: holes of a stream that is gone for good are joined before memo
   CHECK(test.counters().page_remaps == 2);
 }
 
-TEST_CASE(
-    "never: at the limit as many whole granules as a request lacks change hands, by the driver") {
+TEST_CASE("never: at the limit whole granules move to a request through the driver") {
   DeviceAllocatorOptions options;
   SUBCASE("at the limit of reserved bytes") {
     options.limits.bytes_reserved_max = 56_MiB;
   }
-  SUBCASE("at the headroom that is left to others") {
+  SUBCASE("at the headroom") {
     options.headroom_bytes = 8_MiB;
   }
   ReuseTest test(CrossStreamReuse::never, options);
@@ -171,7 +168,7 @@ TEST_CASE(
   CHECK(driver_calls(*test.runtime) == calls);
 }
 
-TEST_CASE("never: where the driver has no memory left whole granules go back and come anew") {
+TEST_CASE("never: if the driver has no memory left, whole granules are returned and mapped again") {
   ReuseTest test(CrossStreamReuse::never);
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -182,7 +179,7 @@ TEST_CASE("never: where the driver has no memory left whole granules go back and
   CHECK(test.reserved() == 60_MiB);
 }
 
-TEST_CASE("never: a request joins its own granules with as many as it lacks beyond them") {
+TEST_CASE("never: a request joins its own granules with as many others as it lacks") {
   ReuseTest test(CrossStreamReuse::never, {.limits = {.bytes_reserved_max = 64_MiB}});
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -196,7 +193,7 @@ TEST_CASE("never: a request joins its own granules with as many as it lacks beyo
   CHECK(driver_calls(*test.runtime) == calls);
 }
 
-TEST_CASE("never: of segments as many go back at the limit as a request lacks") {
+TEST_CASE("never: at the limit as many segments are returned as a request lacks") {
   DeviceAllocatorOptions options;
   options.virtual_memory = false;
   options.segment_bytes = 2_MiB;
@@ -217,8 +214,7 @@ TEST_CASE("never: of segments as many go back at the limit as a request lacks") 
   CHECK(driver_calls(*test.runtime) == calls);
 }
 
-TEST_CASE(
-    "never: what cannot go back, because granules are partly in use, is open to all at last") {
+TEST_CASE("never: free parts of used granules serve any stream as the last resort") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.limits.bytes_reserved_max = 40_MiB;
     ReuseTest test(CrossStreamReuse::never, options);
@@ -251,8 +247,7 @@ TEST_CASE("memory of an idle and of a busy stream together serves one request") 
   });
 }
 
-TEST_CASE(
-    "never: beyond the soft limit as much goes back as is too much, the rest is its stream's") {
+TEST_CASE("never: beyond the soft limit only the excess is returned") {
   ReuseTest test(CrossStreamReuse::never, {.limits = {.bytes_reserved_soft_max = 32_MiB}});
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -265,7 +260,7 @@ TEST_CASE(
   CHECK(driver_calls(*test.runtime) == calls);
 }
 
-TEST_CASE("never: trim leaves what it keeps to its stream") {
+TEST_CASE("never: memory that trim keeps stays with its stream") {
   with_each_reuse([](CrossStreamReuse reuse) {
     ReuseTest test(reuse);
     const Stream first = test.stream();
@@ -279,7 +274,7 @@ TEST_CASE("never: trim leaves what it keeps to its stream") {
   });
 }
 
-TEST_CASE("never: what trim cannot give back is open to all") {
+TEST_CASE("never: free memory that trim cannot return serves any stream") {
   ReuseTest test(CrossStreamReuse::never);
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -291,8 +286,7 @@ TEST_CASE("never: what trim cannot give back is open to all") {
   CHECK(test.reserved() == 16_MiB);
 }
 
-TEST_CASE(
-    "never: a pool gives back as much as another lacks, and keeps streams apart in the rest") {
+TEST_CASE("never: a pool returns as much as another lacks, and keeps the rest by stream") {
   ReuseTest test(CrossStreamReuse::never);
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -306,8 +300,7 @@ TEST_CASE(
   CHECK(driver_calls(*test.runtime) == calls);
 }
 
-TEST_CASE(
-    "a pool for graphs, which gives nothing back, passes on to a captured stream what is idle") {
+TEST_CASE("a pool for graphs passes idle memory to a captured stream") {
   with_each_reuse([](CrossStreamReuse reuse) {
     with_each_backing([reuse](const DeviceAllocatorOptions& options) {
       ReuseTest test(reuse, options);

@@ -11,9 +11,7 @@ namespace cross_stream_reuse_waits_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE(
-    "no request fails while what is free would serve it: the last rung waits, on the host "
-    "or behind the work") {
+TEST_CASE("no request fails while free memory would serve it: the last rung waits") {
   with_each_reuse([](CrossStreamReuse reuse) {
     with_each_backing([reuse](const DeviceAllocatorOptions& options) {
       ReuseTest test(reuse, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory where all events are on lease: those that have passed come back before anything is
+// Allocators while all events are on lease: completed events are reclaimed before a request is
 // refused.
 #include <optional>
 #include <vector>
@@ -54,7 +54,7 @@ void use_many(Allocator& memory, StreamRef user, const Allocate& allocate) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EagerShortage, "uses that are over give their events to later ones") {
+TEST_CASE_FIXTURE(EagerShortage, "events of completed uses are reused by later ones") {
   use_many(memory, user, [&] { return memory.allocate_raw(1000, own); });
   memory.validate();
   PinnedAllocator& pinned = runtime->pinned_memory();
@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(EagerShortage, "uses that are over give their events to later 
   use_many(host, user, [&] { return host.allocate_raw(1000); });
 }
 
-TEST_CASE_FIXTURE(ManualShortage, "a use that finds no event is refused, and changes nothing") {
+TEST_CASE_FIXTURE(ManualShortage, "a use without a free event is refused and changes nothing") {
   std::vector<Allocation> blocks;
   for (std::size_t count = 0; count < kEvents; ++count) {
     log.submit(user, "use");
@@ -81,7 +81,8 @@ TEST_CASE_FIXTURE(ManualShortage, "a use that finds no event is refused, and cha
   memory.allocate(1000, own).record_use(user);
 }
 
-TEST_CASE_FIXTURE(ManualShortage, "a request is served where no event marks its stream") {
+TEST_CASE_FIXTURE(ManualShortage,
+                  "a request is served although no event is left to mark its stream") {
   const StreamRef foreign = disown(runtime->create_stream(Device::cuda(0)));
   std::vector<EventLease> held;
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that berth does not own, and that may be destroyed without a word.
+// Streams that berth does not own, and that may be destroyed without notice.
 #include <thread>
 #include <vector>
 
@@ -36,7 +36,7 @@ TEST_CASE_FIXTURE(ForeignTest, "a stream destroyed without retire_stream() block
   memory.validate();
 }
 
-TEST_CASE_FIXTURE(ForeignTest, "a use by a stream that was destroyed does not last for ever") {
+TEST_CASE_FIXTURE(ForeignTest, "a use by a destroyed stream does not last for ever") {
   const StreamRef gone = foreign();
   const Stream own = stream();
   Allocation block = memory.allocate(40_MiB, own);
@@ -47,7 +47,9 @@ TEST_CASE_FIXTURE(ForeignTest, "a use by a stream that was destroyed does not la
   memory.validate();
 }
 
-TEST_CASE_FIXTURE(ForeignTest, "what a stream freed passes on behind the next call that names it") {
+TEST_CASE_FIXTURE(
+    ForeignTest,
+    "memory freed on a foreign stream is reusable after the next call that names the stream") {
   const StreamRef named = foreign();
   const Stream own = stream();
   { const Allocation cached = memory.allocate(40_MiB, named); }
@@ -105,7 +107,8 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   destroy_disowned(named);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture, "no call of others names a foreign stream") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "calls for other streams pass no foreign stream to the driver") {
   const Stream own = stream();
   const StreamRef foreign = disown(stream());
   free(allocate(40_MiB, foreign));
@@ -155,8 +158,9 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   destroy_disowned(foreign);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "what a foreign stream took over behind a wait is not idle by an older mark") {
+TEST_CASE_FIXTURE(
+    AllocatorFixture,
+    "memory that a foreign stream got behind a wait is not covered by an older mark") {
   const Stream busy = stream();
   const Stream third = stream();
   const StreamRef foreign = disown(stream());
@@ -176,7 +180,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "what a vanished stream has left keeps idle streams' memory from no one") {
+                  "quarantined memory of a destroyed stream does not block other memory") {
   const Stream idle = stream();
   const Stream other = stream();
   const StreamRef gone = disown(stream());
@@ -193,7 +197,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a stream that vanishes after the device was waited for may have more work") {
+                  "a stream destroyed after a wait for the device may have had more work") {
   const Stream next = stream();
   const StreamRef gone = disown(stream());
   void* const live = allocate(8_MiB, gone);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process is forked while another of its threads is in the middle of allocating. The child must
-// not wait for locks that nobody will open, nor call the driver.
+// A process is forked while another of its threads allocates. The child must not wait for locks
+// that are never released, nor call the driver.
 #include <atomic>
 #include <csignal>
 #include <thread>

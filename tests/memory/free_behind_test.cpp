@@ -42,7 +42,7 @@ TEST_CASE("on its own stream a block is freed without a call, and serves its str
   });
 }
 
-TEST_CASE("behind another stream's work a block is reused after that work, and not after later") {
+TEST_CASE("a block freed behind another stream's work waits for that work, and for no later work") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     for (const bool last : {true, false}) {
       CAPTURE(last);
@@ -90,7 +90,7 @@ TEST_CASE("blocks of private pools are freed behind the work, too") {
   CHECK(pool.counters().frees_deferred == 1);
 }
 
-TEST_CASE("what is refused leaves the block live") {
+TEST_CASE("a refused free leaves the block live") {
   UseTest test;
   int no_block = 0;
   CHECK_THROWS_AS(test.memory.deallocate(&no_block, test.own), InvalidArgument);

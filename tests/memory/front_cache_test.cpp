@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(
   if (pop(refused->bytes) == nullptr) CHECK(push(*refused));
 }
 
-TEST_CASE_FIXTURE(FrontFixture, "a size beyond what a stack can note has no place") {
+TEST_CASE_FIXTURE(FrontFixture, "a size beyond the maximum of a stack has no place") {
   CHECK(front.place((std::size_t{1} << 32) * kBlockBytes) == nullptr);
   CHECK(front.place(((std::size_t{1} << 32) + 1) * kBlockBytes) == nullptr);
   CHECK(front.place(((std::size_t{1} << 32) - 1) * kBlockBytes) != nullptr);
@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(FrontFixture, "a flush returns every block once, and the cache
   }
 }
 
-TEST_CASE_FIXTURE(FrontFixture, "what moves to another cache is there once, below what that had") {
+TEST_CASE_FIXTURE(FrontFixture, "blocks moved to another cache go below its own blocks") {
   FrontCache other(7);
   Block& had = make(512);
   Block* blocks[] = {&make(512), &make(512), &make(512)};
@@ -157,7 +157,8 @@ TEST_CASE_FIXTURE(FrontFixture, "what moves to another cache is there once, belo
   CHECK(other.find(512) == nullptr);
 }
 
-TEST_CASE_FIXTURE(FrontFixture, "what has no place in another cache is given out, the rest moves") {
+TEST_CASE_FIXTURE(FrontFixture,
+                  "blocks without a place in the other cache are returned, and the rest moves") {
   FrontCache other(7);
   std::size_t bytes = 512;
   for (; other.place(bytes) != nullptr; bytes += 512) other.push(*other.place(bytes), make(bytes));
@@ -175,8 +176,7 @@ TEST_CASE_FIXTURE(FrontFixture, "what has no place in another cache is given out
   CHECK(&other.find(512)->pop() == &housed);
 }
 
-TEST_CASE_FIXTURE(FrontFixture,
-                  "random use gives out what a table of stacks would, and loses no block") {
+TEST_CASE_FIXTURE(FrontFixture, "random use follows a table of stacks and loses no block") {
   std::mt19937 random(3);
   const auto below = [&](std::size_t bound) { return std::size_t(random() % bound); };
   std::map<std::size_t, std::vector<Block*>> model;

@@ -39,7 +39,7 @@ void wait_until_none_is_in_graphs(const PinnedAllocator& memory) {
 
 }  // namespace
 
-TEST_CASE("graph holds: a block that is freed while its graph fails to take it over is free") {
+TEST_CASE("graph holds: a block freed during a failed keep_for_graph() is free") {
   for (const DriverCall call :
        {DriverCall::user_object_create, DriverCall::graph_retain_user_object}) {
     TappedDevice test;
@@ -58,7 +58,7 @@ TEST_CASE("graph holds: a block that is freed while its graph fails to take it o
   }
 }
 
-TEST_CASE("graph holds: without the driver's functions, a block is kept for good") {
+TEST_CASE("graph holds: without the driver's functions a block is never released") {
   for (const DriverCall call :
        {DriverCall::stream_get_capture_info, DriverCall::user_object_create,
         DriverCall::user_object_release, DriverCall::graph_retain_user_object}) {

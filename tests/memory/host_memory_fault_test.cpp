@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's memory ends in the middle of a growth: every call of operator new fails once.
+// The host runs out of memory during a growth: every call of operator new fails once.
 #include <algorithm>
 #include <limits>
 #include <new>
@@ -78,8 +78,7 @@ struct FaultFixture : TappedDevice {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(FaultFixture,
-                  "a plan that the host has no memory for leaves the heap as it was") {
+TEST_CASE_FIXTURE(FaultFixture, "planning a growth without host memory leaves the heap unchanged") {
   make_holes();
   const std::size_t free_bytes = heap.free_bytes();
   const std::size_t unmapped_bytes = heap.unmapped().bytes();
@@ -104,7 +103,7 @@ TEST_CASE_FIXTURE(FaultFixture,
   CHECK(failures > 3);  // later plans have what earlier ones asked for
 }
 
-TEST_CASE_FIXTURE(FaultFixture, "what was obtained is free where the host cannot join it") {
+TEST_CASE_FIXTURE(FaultFixture, "obtained memory is free if the host has no memory to join it") {
   make_holes();
   for (std::size_t nth = 1; nth <= 4; ++nth) {
     auto growth =
@@ -126,7 +125,7 @@ TEST_CASE_FIXTURE(FaultFixture, "what was obtained is free where the host cannot
   }
 }
 
-TEST_CASE_FIXTURE(FaultFixture, "a return that the host has no memory for holds nothing") {
+TEST_CASE_FIXTURE(FaultFixture, "planning a return without host memory holds nothing") {
   make_holes();
   heap.transfer(kRed, kUnowned, heap.serial());
   const std::size_t free_bytes = heap.free_bytes();

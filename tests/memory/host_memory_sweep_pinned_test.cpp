@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's memory ends at every point of every public function of pinned memory.
+// The host runs out of memory at every point of every public function of pinned memory.
 #include <atomic>
 #include <thread>
 

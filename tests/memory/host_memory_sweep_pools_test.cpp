@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's memory ends at every point of every public function of private pools.
+// The host runs out of memory at every point of every public function of private pools.
 #include <doctest/doctest.h>
 
 #include "memory/host_memory_sweep.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where something fails: the driver in the middle of
-// mapping, the device for good, the caller who gives memory to the wrong allocator.
+// Bug classes known from other allocators, after failures: of the driver during a mapping, of the
+// device for good, of a caller that frees memory with the wrong allocator.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -86,7 +86,7 @@ TEST_CASE("a failing cuMemUnmap or cuMemRelease loses no memory in use") {
 }
 
 // pytorch/pytorch issue 188008
-TEST_CASE("no destructor throws where the driver refuses to take memory back, each one reports") {
+TEST_CASE("destructors report memory that the driver refuses to take back, and do not throw") {
   for (const DriverCall call : {DriverCall::mem_unmap, DriverCall::mem_release,
                                 DriverCall::mem_address_free, DriverCall::ctx_get_current}) {
     CAPTURE(kDriverCallNames[std::size_t(call)]);
@@ -107,7 +107,7 @@ TEST_CASE("no destructor throws where the driver refuses to take memory back, ea
 }
 
 // pytorch/pytorch issues 13751 and 178154
-TEST_CASE("with an error that sticks to the context no free and no destructor throws") {
+TEST_CASE("after a sticky error of the context no free and no destructor throws") {
   for (const Backing backing : {Backing::arena, Backing::segments}) {
     const auto code = exit_code_of([backing] {
       AllocatorFixture test({.backing = backing});
@@ -161,7 +161,7 @@ TEST_CASE("a recovered driver failure is not reported to the next caller") {
 }
 
 // pytorch/pytorch issue 146431
-TEST_CASE("memory given to the wrong allocator is refused by it, and stays with the right one") {
+TEST_CASE("a block freed with the wrong allocator is refused and stays live") {
   sim::Config config;
   config.devices = 2;
   Simulation test(config);
@@ -193,7 +193,7 @@ TEST_CASE("memory given to the wrong allocator is refused by it, and stays with 
 }
 
 // pytorch/pytorch pull request 169699
-TEST_CASE("an allocator may end with live, cached and pending blocks, and the next knows of none") {
+TEST_CASE("an allocator may be destroyed with live, cached and pending blocks") {
   SecondThread second;  // goes on when an allocator ends, with a cache that is of no use any more
   for (int generation = 0; generation < 3; ++generation) {
     CAPTURE(generation);
@@ -228,7 +228,7 @@ TEST_CASE("an allocator may end with live, cached and pending blocks, and the ne
 }
 
 // pytorch/pytorch issue 36408.
-TEST_CASE("when the driver has shut down, an allocator with blocks of every kind ends in silence") {
+TEST_CASE("after the driver has shut down, an allocator is destroyed without reports") {
   for (const Backing backing : {Backing::arena, Backing::segments}) {
     const auto code = exit_code_of([backing] {
       AllocatorFixture test({.backing = backing});

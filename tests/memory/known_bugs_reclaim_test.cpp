@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where memory is short: memory that is there and not
-// found, what was read before the driver was called, memory that goes back too early.
+// Bug classes known from other allocators, when memory is short: free memory that is not found,
+// state read before a driver call, memory that is returned too early.
 #include <cstdint>
 #include <vector>
 
@@ -30,7 +30,7 @@ DriverCall returning(Backing backing) {
 }  // namespace
 
 // pytorch/pytorch issue 189504
-TEST_CASE("a pool is searched again after a reclaim: nothing is refused that a second try gets") {
+TEST_CASE("a pool is searched again after a reclaim, before a request is refused") {
   for (const Backing backing : kBackings) {
     AllocatorFixture test({.backing = backing});
     const Stream own = test.stream();
@@ -62,7 +62,7 @@ TEST_CASE("a pool is searched again after the lock was dropped for the driver") 
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
-                  "what was read before the lock was dropped for the driver is read again") {
+                  "state read before the lock was dropped for the driver is read again") {
   const Stream own = stream();
   void* const neighbor = allocate(32_MiB, own);
   free(neighbor);
@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 // pytorch/pytorch issues 134338 and 123548
-TEST_CASE("giving memory back meets every kind of free memory, and runs off no end of it") {
+TEST_CASE("trim handles every kind of free memory") {
   for (const Backing backing : kBackings) {
     AllocatorFixture test({.backing = backing});
     const Stream own = test.stream();
@@ -198,8 +198,8 @@ TEST_CASE("out of memory in the very first request is an error, with or without 
   options.driver = "sim";
   DeviceAllocator* memory = nullptr;
   int asked = 0;
-  SUBCASE("none is there") {}
-  SUBCASE("one is there, and looks at everything") {
+  SUBCASE("without observers") {}
+  SUBCASE("with an observer that reads all counters") {
     options.device_allocator.on_pressure = [&](std::size_t) {
       check_whole(*memory);
       CHECK(memory->counters().allocations == 0);

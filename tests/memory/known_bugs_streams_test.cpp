@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where streams share memory: who waits for whose work,
-// which event stands for it, and what a stream's handle says.
+// Bug classes known from other allocators, with several streams: waits for the wrong work, wrong
+// events, reused stream handles.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -61,10 +61,10 @@ TEST_CASE_FIXTURE(AllocatorFixture,
       CHECK(allocator->allocate(8_MiB, stream) != data);
     asked = true;
   };
-  SUBCASE("while it is not recorded yet") {
+  SUBCASE("before the event is recorded") {
     tap.before(DriverCall::event_record, others_ask);
   }
-  SUBCASE("while the driver has recorded it, and the allocator does not know yet") {
+  SUBCASE("after the driver recorded the event, before the allocator stores it") {
     tap.after(DriverCall::event_record, others_ask);
   }
   free_used_by(data, user, "use");

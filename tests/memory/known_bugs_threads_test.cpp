@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where threads meet or the books go wrong: locks held
-// during driver calls, counters below zero, tables without a guard, blocks of the wrong size.
+// Bug classes known from other allocators, with several threads and in counters: locks held during
+// driver calls, counters below zero, unguarded tables, blocks of the wrong size.
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -99,7 +99,7 @@ TEST_CASE("no lock that an allocation or a free needs is held during a driver ca
 }
 
 // pytorch/pytorch issues 135726 (a free that merges) and 169561 (a free that nothing waits for)
-TEST_CASE("counters fall with every free by what the block had, and never below zero") {
+TEST_CASE("a free lowers the counters by the bytes of its block, and never below zero") {
   for (const bool has_order : {true, false}) {
     CAPTURE(has_order);
     AllocatorFixture test;
@@ -144,8 +144,7 @@ TEST_CASE("counters fall with every free by what the block had, and never below 
 }
 
 // pytorch/pytorch issue 153845
-TEST_CASE(
-    "tables beside the blocks are guarded: streams that were recorded and streams by handle") {
+TEST_CASE("the tables of recorded streams and of stream handles are guarded") {
   MemoryTest test;
   std::vector<Stream> users;
   for (int index = 0; index < 8; ++index) users.push_back(test.stream());
@@ -203,7 +202,7 @@ TEST_CASE("a reused pinned block is never smaller than the request") {
 }
 
 // Integers that wrap: the cache of a thread counts in units of 512 bytes, 32 bits wide.
-TEST_CASE("a size that would wrap around finds no block of a small size") {
+TEST_CASE("a size that would overflow does not match a small block") {
   for (const bool has_order : {true, false}) {
     AllocatorFixture test;
     const Stream own = test.stream();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request fails only where nothing that is free, kept by any thread, or freed by the callback
+// A request fails only if no memory that is free, cached by any thread, or freed by the callback
 // would serve it.
 #include <optional>
 #include <stdexcept>
@@ -17,7 +17,7 @@ namespace ladder_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("what the callback frees serves the request, on whichever stream and thread it was") {
+TEST_CASE("memory that the pressure callback frees serves the request, on any stream and thread") {
   for (const bool on_other_thread : {false, true}) {
     CAPTURE(on_other_thread);
     std::optional<Allocation> kept;
@@ -138,7 +138,7 @@ TEST_CASE("a callback that reports success and frees nothing ends no request too
   }
 }
 
-TEST_CASE("the callback hears how many bytes are missing") {
+TEST_CASE("the pressure callback receives the number of missing bytes") {
   std::size_t missing = 0;
   DeviceAllocatorOptions options;
   options.limits.bytes_reserved_max = 64_MiB;
@@ -153,8 +153,7 @@ TEST_CASE("the callback hears how many bytes are missing") {
   CHECK(missing == 24_MiB);
 }
 
-TEST_CASE(
-    "an allocation inside of the callback that runs short fails, and calls it no second time") {
+TEST_CASE("a failing allocation inside the pressure callback does not call it again") {
   int calls = 0;
   int refused = 0;
   DeviceAllocator* memory = nullptr;
@@ -175,7 +174,7 @@ TEST_CASE(
   stream.reset();
 }
 
-TEST_CASE("an exception of the callback's own passes through, and is an error where none may") {
+TEST_CASE("an exception of the pressure callback propagates, or becomes an error of try_allocate") {
   DeviceAllocatorOptions options;
   options.on_pressure = [](std::size_t) -> bool { throw std::runtime_error("spilled\nwrongly"); };
   MemoryTest test(small_device(64_MiB), options);

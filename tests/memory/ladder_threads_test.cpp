@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests on the ladder while other threads find first what these would have found: they fail only
-// if there is nothing, and they end.
+// Requests on the ladder while other threads take memory first: they fail only if no memory is
+// left, and they terminate.
 #include <functional>
 #include <thread>
 #include <vector>
@@ -35,7 +35,7 @@ struct LadderTest : AllocatorFixture {
 
 }  // namespace
 
-TEST_CASE("a request is served where another thread gave back what it waited for") {
+TEST_CASE("a request succeeds although another thread returned the memory that it waited for") {
   LadderTest test(CrossStreamReuse::when_idle);
   const Stream busy = test.stream();
   const Stream own = test.stream();
@@ -45,7 +45,7 @@ TEST_CASE("a request is served where another thread gave back what it waited for
   CHECK(test.allocate(20_MiB, own) != nullptr);
 }
 
-TEST_CASE("a request is served of what another thread's request has left of what both waited for") {
+TEST_CASE("a request succeeds with the rest of memory that two requests waited for") {
   LadderTest test(CrossStreamReuse::when_idle);
   const Stream busy = test.stream();
   const Stream own = test.stream();
@@ -56,7 +56,7 @@ TEST_CASE("a request is served of what another thread's request has left of what
   CHECK(test.allocate(20_MiB, own) != nullptr);
 }
 
-TEST_CASE("a request is served of what another thread's request has recovered") {
+TEST_CASE("a request succeeds with memory that another thread's request recovered") {
   LadderTest test(CrossStreamReuse::behind_waits);
   const Stream own = test.stream();
   const Stream other = test.stream();
@@ -70,7 +70,7 @@ TEST_CASE("a request is served of what another thread's request has recovered") 
   destroy_disowned(foreign);
 }
 
-TEST_CASE("a request is served where another thread gave back what its pool waited for") {
+TEST_CASE("a request succeeds although another thread trimmed the pool that it waited for") {
   PoolsTest test({.limits = {.bytes_reserved_max = kLimitBytes},
                   .cross_stream_reuse = CrossStreamReuse::when_idle});
   const Stream busy = test.stream();
@@ -84,7 +84,7 @@ TEST_CASE("a request is served where another thread gave back what its pool wait
   CHECK(test.memory.allocate(20_MiB, own).data() != nullptr);
 }
 
-TEST_CASE("a request is served where the limit was raised meanwhile") {
+TEST_CASE("a request succeeds if the limit is raised meanwhile") {
   AllocatorFixture* raises = nullptr;
   AllocatorFixture test({.bytes_reserved_max = 2_MiB, .on_pressure = [&](std::size_t) {
                            raises->budget.set_limits({.max = kLimitBytes});
@@ -96,8 +96,7 @@ TEST_CASE("a request is served where the limit was raised meanwhile") {
   CHECK(test.allocate(2_MiB, own) != nullptr);
 }
 
-TEST_CASE(
-    "a request that nothing serves makes one trip, though its own memory is opened each time") {
+TEST_CASE("a request that cannot be served makes one pass through the ladder") {
   LadderTest test(CrossStreamReuse::when_idle);
   const Stream own = test.stream();
   const Stream other = test.stream();
@@ -115,7 +114,7 @@ TEST_CASE(
   test.free(wall);
 }
 
-TEST_CASE("what waits for uses of freed blocks ends while other threads free more of them") {
+TEST_CASE("waits for uses of freed blocks end while other threads free more blocks") {
   LadderTest test(CrossStreamReuse::behind_waits);
   const Stream own = test.stream();
   const Stream user = test.stream();
@@ -138,7 +137,7 @@ TEST_CASE("what waits for uses of freed blocks ends while other threads free mor
   test.tap.after(DriverCall::event_synchronize, nullptr);
 }
 
-TEST_CASE("a request that is too large fails while other threads free ever more behind work") {
+TEST_CASE("a request that is too large fails while other threads keep freeing memory") {
   LadderTest test(CrossStreamReuse::when_idle);
   const Stream own = test.stream();
   const Stream busy = test.stream();

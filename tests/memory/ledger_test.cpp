@@ -13,7 +13,7 @@ namespace ledger_test {
 
 using namespace berth;
 
-TEST_CASE("a gauge's peak is the highest that it stood since it was set to what it is") {
+TEST_CASE("a gauge's peak is its highest value since it was set") {
   Gauge gauge{};
   raise_gauge(gauge, 10);
   CHECK(gauge.current == 10);
@@ -35,7 +35,7 @@ TEST_CASE("a gauge's peak is the highest that it stood since it was set to what 
   CHECK(gauge.peak == 1);
 }
 
-TEST_CASE("a gauge may stand below zero for a while, and its peak takes no notice") {
+TEST_CASE("a gauge may be negative for a while without effect on its peak") {
   Gauge gauge{5, 8};
   lower_gauge(gauge, 7);
   CHECK(gauge.peak == 8);
@@ -50,7 +50,7 @@ TEST_CASE("a gauge may stand below zero for a while, and its peak takes no notic
   CHECK(gauge.peak == 9);
 }
 
-TEST_CASE("gauges count as far as memory goes") {
+TEST_CASE("gauges count up to 2^62 bytes") {
   constexpr std::uint64_t kMuch = std::uint64_t{1} << 62;
   Gauge gauge{};
   raise_gauge(gauge, kMuch);
@@ -59,7 +59,7 @@ TEST_CASE("gauges count as far as memory goes") {
   CHECK(gauge.current == 0);
 }
 
-TEST_CASE("a change takes a gauge where single steps would, over the same peak") {
+TEST_CASE("a combined change gives the same value and peak as its single steps") {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     Gauge stepped{1000, 1000 + random() % 50};
@@ -103,8 +103,7 @@ TEST_CASE("a settled change is reported only once") {
   CHECK(gauge.peak == 0);
 }
 
-TEST_CASE(
-    "a ledger has the bytes as asked and as rounded, the blocks, and how many were allocated") {
+TEST_CASE("a ledger counts requested and allocated bytes, blocks and allocations") {
   Ledger ledger;
   ledger.allocated(100, 512);
   ledger.allocated(600, 1024);
@@ -128,7 +127,7 @@ TEST_CASE(
   CHECK(ledger.allocations == 2);
 }
 
-TEST_CASE("two threads' ledgers, settled in either order, come to the same levels") {
+TEST_CASE("ledgers of two threads give the same values, settled in either order") {
   for (const bool frees_first : {true, false}) {
     Ledger allocating;
     Ledger freeing;

@@ -13,7 +13,7 @@ namespace limit_contract_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("the byte limit bounds what is reserved, and a refusal names it") {
+TEST_CASE("the byte limit bounds reserved bytes, and a refusal names it") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.limits.bytes_reserved_max = 64_MiB;
     MemoryTest test({}, options);
@@ -68,7 +68,7 @@ TEST_CASE("cached memory is released before a request is refused for the limit")
   });
 }
 
-TEST_CASE("a limit lowered below what is reserved stays until trimmed, and holds for growth") {
+TEST_CASE("memory above a lowered limit stays reserved until trimmed, and growth is refused") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();
@@ -89,7 +89,7 @@ TEST_CASE("a limit lowered below what is reserved stays until trimmed, and holds
   });
 }
 
-TEST_CASE("a limit of 0 refuses everything but nothing") {
+TEST_CASE("a limit of 0 refuses all requests except those of 0 bytes") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.limits.bytes_reserved_max = 0;
     MemoryTest test({}, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a program begins anew.
+// How the allocator detects that a program starts a new iteration.
 #include "memory/low_water.hpp"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ struct Low {
 
 }  // namespace
 
-TEST_CASE("a low has passed once what is live rises again, or nothing is live") {
+TEST_CASE("a low is reported once live bytes rise again or reach zero") {
   Low low;
   for (const std::uint64_t bytes : {100, 500, 1000, 800, 300, 50}) {
     CHECK_FALSE(low.rises_from_low(bytes));
@@ -32,7 +32,7 @@ TEST_CASE("a low has passed once what is live rises again, or nothing is live") 
   CHECK_FALSE(low.rises_from_low(0));
 }
 
-TEST_CASE("a tenth less is no low") {
+TEST_CASE("a fall to nine tenths is no low") {
   Low low;
   const auto fall_to = [&](std::uint64_t bytes) {
     low.rises_from_low(1000);
@@ -45,7 +45,7 @@ TEST_CASE("a tenth less is no low") {
   CHECK(fall_to(890));
 }
 
-TEST_CASE("the lows on the way are passed over, until there are none but those") {
+TEST_CASE("intermediate lows are skipped unless no lower ones follow") {
   Low low;
   int passed = 0;
   const auto fall_to = [&](std::uint64_t bytes) {
@@ -62,7 +62,7 @@ TEST_CASE("the lows on the way are passed over, until there are none but those")
   CHECK(fall_to(500));
 }
 
-TEST_CASE("what only seems to be low, because another thread has more, is none") {
+TEST_CASE("a low of one thread is not reported if another thread has more") {
   LowWater low;
   const auto never = []() -> std::uint64_t {
     FAIL("nothing has fallen");

@@ -146,7 +146,7 @@ TEST_CASE("joined memory falls asleep with its pool, wakes with it, and ends asl
   pool.sleep();
 }
 
-TEST_CASE("what on_map throws passes through the call, which changes nothing") {
+TEST_CASE("an exception of on_map propagates, and the call changes nothing") {
   for (const bool virtual_memory : {true, false}) {
     CAPTURE(virtual_memory);
     WatchedMemory test(virtual_memory);
@@ -167,7 +167,7 @@ TEST_CASE("what on_map throws passes through the call, which changes nothing") {
   }
 }
 
-TEST_CASE("a pool that on_map does not let wake is still asleep") {
+TEST_CASE("a pool stays asleep if on_map refuses its wake") {
   WatchedMemory test;
   MemoryPool pool = test.memory->create_pool({.name = "sleeper"});
   Allocation first = pool.allocate(6_MiB, test.stream);
@@ -184,7 +184,7 @@ TEST_CASE("a pool that on_map does not let wake is still asleep") {
   CHECK(test.watch.is_announced(second.data()));
 }
 
-TEST_CASE("what on_unmap throws is reported, and the memory goes") {
+TEST_CASE("an exception of on_unmap is reported, and the memory is returned") {
   WatchedMemory test;
   test.memory->allocate(5_MiB, test.stream).reset();
   test.watch.in_callback = [](const MappedRange&) { throw std::runtime_error("busy card"); };
@@ -194,7 +194,7 @@ TEST_CASE("what on_unmap throws is reported, and the memory goes") {
   test.watch.in_callback = [](const MappedRange&) {};
 }
 
-TEST_CASE("the callbacks may free and read, and what would wait for their lock is refused") {
+TEST_CASE("the callbacks may free and query, and calls that would deadlock are refused") {
   WatchedMemory test;
   MemoryPool pool = test.memory->create_pool({.name = "other"});
   MemoryPool sleeper = test.memory->create_pool({.name = "sleeper"});

@@ -10,7 +10,7 @@ namespace memory_budget_test {
 
 using namespace berth;
 
-TEST_CASE("what a part reserves counts for the whole, and what either refuses for neither") {
+TEST_CASE("a reservation counts for part and whole, and a refused one for neither") {
   MemoryBudget whole({.max = 100});
   MemoryBudget part({.max = 80}, &whole);
   MemoryBudget other({}, &whole);
@@ -30,7 +30,7 @@ TEST_CASE("what a part reserves counts for the whole, and what either refuses fo
   CHECK(whole.reserved() == 40);
 }
 
-TEST_CASE("a part returns its items at its end") {
+TEST_CASE("the destructor of a part returns its reservations") {
   MemoryBudget whole({.max = 100});
   std::optional<MemoryBudget> part(std::in_place, MemoryBudget::Limits{}, &whole);
   CHECK(part->try_reserve(70));
@@ -38,7 +38,7 @@ TEST_CASE("a part returns its items at its end") {
   CHECK(whole.reserved() == 0);
 }
 
-TEST_CASE("the soft limit refuses nothing, and says how far beyond it more would be") {
+TEST_CASE("the soft limit refuses nothing and reports the excess") {
   MemoryBudget whole({.soft_max = 100});
   MemoryBudget part({.soft_max = 50}, &whole);
   MemoryBudget other({}, &whole);

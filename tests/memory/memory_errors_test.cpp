@@ -48,7 +48,7 @@ OutOfMemoryNumbers numbers() {
 
 }  // namespace
 
-TEST_CASE("an out of memory message has what was asked, and what became of all that is reserved") {
+TEST_CASE("an out of memory message has the request and the state of all reserved bytes") {
   const std::string text = describe_out_of_memory(numbers());
   CHECK(text ==
         "cuda:3 is out of memory: asked for 2.86 MiB (3000000 B); reserved 100 MiB, of which "
@@ -68,7 +68,7 @@ TEST_CASE("an out of memory message has the limit where there is one, 0 included
   CHECK_FALSE(contains(describe_out_of_memory(numbers()), "limit"));
 }
 
-TEST_CASE("the headroom is called so, and is no limit") {
+TEST_CASE("messages distinguish the headroom from a limit") {
   OutOfMemoryNumbers beside_others = numbers();
   beside_others.headroom_bytes = 10_MiB;
   CHECK(contains(describe_out_of_memory(beside_others), "block 5.00 MiB); headroom 10.0 MiB"));
@@ -89,7 +89,7 @@ TEST_CASE("the headroom is called so, and is no limit") {
         "woken when memory is available");
 }
 
-TEST_CASE("an out of memory message has the driver's numbers where it was asked, 0 free included") {
+TEST_CASE("an out of memory message has the driver's numbers if queried, 0 B free included") {
   OutOfMemoryNumbers asked = numbers();
   asked.driver_total_bytes = 2_GiB;
   CHECK(contains(describe_out_of_memory(asked), "; the driver has 0 B of 2.00 GiB free"));
@@ -106,7 +106,7 @@ TEST_CASE("an impossible request is reported with the maximum") {
         "(67108864 B), which is the capacity");
 }
 
-TEST_CASE("a pointer that is no live block is called what it is") {
+TEST_CASE("the message for a pointer that is no live block says what it is") {
   const auto describe = [](Block::State state, std::uintptr_t offset) {
     const Block& block = block_in(state);
     return describe_foreign_pointer("cuda:0", "free", at(offset), &block);

@@ -13,7 +13,7 @@ namespace memory_limits_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("an amount of memory is bytes, or a part of what the device has") {
+TEST_CASE("an amount of memory is bytes or a fraction of the device's memory") {
   CHECK(MemoryAmount(1000).bytes(64_MiB) == 1000);
   CHECK(MemoryAmount::part_of_device(0).bytes(64_MiB) == 0);
   CHECK(MemoryAmount::part_of_device(0.25).bytes(64_MiB) == 16_MiB);
@@ -57,7 +57,7 @@ TEST_CASE("the device's limit is that of all its pools together") {
   CHECK(test.memory.allocate(20_MiB, stream).data() != nullptr);
 }
 
-TEST_CASE("memory that a pool gives back counts for others at once") {
+TEST_CASE("memory that a pool returns is available to others at once") {
   DeviceAllocatorOptions options;
   options.limits.bytes_reserved_max = 32_MiB;
   MemoryTest test(small_device(64_MiB), options);
@@ -95,7 +95,7 @@ TEST_CASE("headroom stays free for others, whichever process has taken the rest"
   CHECK(fits.data() != nullptr);
 }
 
-TEST_CASE("the driver is not asked for headroom where there is none to keep") {
+TEST_CASE("free memory is not queried without a headroom") {
   MemoryTest test(small_device(64_MiB));
   const Stream stream = test.stream();
   const Allocation block = test.memory.allocate(20_MiB, stream);
@@ -135,7 +135,7 @@ TEST_CASE("beyond the soft limit memory that work still uses stays cached") {
   CHECK(test.counters().bytes_reserved.current == 50_MiB);
 }
 
-TEST_CASE("beyond the device's soft limit other pools give back what they have cached") {
+TEST_CASE("beyond the device's soft limit other pools return cached memory") {
   DeviceAllocatorOptions options;
   options.limits.bytes_reserved_soft_max = 24_MiB;
   MemoryTest test(small_device(64_MiB), options);
@@ -146,7 +146,7 @@ TEST_CASE("beyond the device's soft limit other pools give back what they have c
   CHECK(pool.counters().bytes_reserved.current == 4_MiB);
 }
 
-TEST_CASE("pressure is relieved again and again, as long as that frees blocks") {
+TEST_CASE("the pressure callback is repeated as long as it frees blocks") {
   std::vector<Allocation> kept;
   int calls = 0;
   DeviceAllocatorOptions options;

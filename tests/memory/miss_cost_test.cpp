@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request costs that the calling thread cannot serve by itself: searches of the heap, locks,
-// questions to the driver.
+// The cost of a request that the calling thread's cache cannot serve: searches of the heap, locks,
+// driver queries.
 #include <string>
 #include <vector>
 
@@ -77,7 +77,8 @@ TEST_CASE_FIXTURE(AllocatorFixture, "a request queries few of very many streams 
 
 /// Half of the memory is one stream's, and half the other's, which have no work pending: at each
 /// step they pass it to one another.
-TEST_CASE_FIXTURE(AllocatorFixture, "streams that pass all to one another make no heap call") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "passing all memory between streams makes no call of the host's heap") {
   const std::vector<Stream> streams = [&] {
     std::vector<Stream> made;
     for (int index = 0; index < 4; ++index) made.push_back(stream());

@@ -9,8 +9,7 @@ namespace page_remap_failed_order_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE(
-    "holes whose joining failed are still their stream's, behind whose work they were freed") {
+TEST_CASE("holes whose joining failed stay with their stream, in its order") {
   Holes test;
   const Stream other = test.stream();
   test.log.submit(test.own, "earlier");

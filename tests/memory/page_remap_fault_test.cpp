@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page remap where the driver refuses single calls, or where something else happens during them:
-// what was asked fails or is made up for, nothing is lost, and the next call works.
+// Page remap when the driver refuses single calls, or other threads act during them: the request
+// fails or is served otherwise, nothing is lost, and the next call succeeds.
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -72,7 +72,7 @@ TEST_CASE("any driver call of joining and growing at once may fail once") {
   }
 }
 
-TEST_CASE("a driver without room for mappings serves the request with new memory in one piece") {
+TEST_CASE("if the driver cannot map holes, new contiguous memory serves the request") {
   Holes test;
   test.tap.refuse(DriverCall::mem_map, CUDA_ERROR_OUT_OF_MEMORY, 3);
   void* const data = test.allocate(8 * kGranule, test.own);
@@ -88,7 +88,7 @@ TEST_CASE("a driver without room for mappings serves the request with new memory
   CHECK(test.holds(data, 8 * kGranule, 0x31));
 }
 
-TEST_CASE("address space for windows that the driver refuses leaves requests to new memory") {
+TEST_CASE("without address space for windows, new memory serves requests") {
   Holes test;
   test.tap.refuse_all(DriverCall::mem_address_reserve, CUDA_ERROR_OUT_OF_MEMORY);
   test.free(test.allocate(8 * kGranule, test.own));
@@ -100,7 +100,7 @@ TEST_CASE("address space for windows that the driver refuses leaves requests to 
   CHECK(test.walls_hold());
 }
 
-TEST_CASE("what other threads take and free while granules are joined stays apart from them") {
+TEST_CASE("memory that other threads allocate and free while granules are joined is not joined") {
   Holes test(20);  // ten holes; eight are joined
   void* taken = nullptr;
   test.tap.before(DriverCall::mem_map, [&] {
@@ -119,7 +119,7 @@ TEST_CASE("what other threads take and free while granules are joined stays apar
   CHECK(test.counters().bytes_reserved.current == 20 * kGranule);
 }
 
-TEST_CASE("frees during a joining that fails find their neighbors, and nothing is lost") {
+TEST_CASE("frees during a failed joining merge with their neighbors") {
   Holes test(32);
   test.tap.before(DriverCall::mem_set_access, [&] {
     for (const std::size_t index : {2, 4}) test.allocator->deallocate(test.row[index]);

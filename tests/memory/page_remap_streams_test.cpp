@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose free memory page remap joins, and behind which work.
+// Which streams' free memory page remap joins, and behind which work.
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,8 +40,7 @@ TEST_CASE("holes of a stream with work pending are left alone while there is oth
   CHECK(test.all_hold());
 }
 
-TEST_CASE(
-    "holes of a stream with work pending are joined behind that work where all else is taken") {
+TEST_CASE("holes of a busy stream are joined behind its work if no other memory is left") {
   RemapTest test;
   const Stream own = test.stream();
   const Stream other = test.stream();

@@ -45,7 +45,7 @@ TEST_CASE("a request that no hole fits is made of holes, and shares no byte with
   }
 }
 
-TEST_CASE("pieces of granules are joined, too, and every byte of them is the block's") {
+TEST_CASE("partial granules are joined, too, and no byte of them is shared") {
   RemapTest test;
   const Stream stream = test.stream();
   std::vector<Allocation> row;
@@ -120,7 +120,7 @@ TEST_CASE("trimming gives back the memory behind unused mappings, and the mappin
   CHECK(test.all_hold());
 }
 
-TEST_CASE("a snapshot shows a block of holes where its memory is, in pieces that add up") {
+TEST_CASE("a snapshot shows the pieces of a block of holes at their homes") {
   RemapTest test;
   const Stream stream = test.stream();
   test.make_holes(16, stream);
@@ -177,7 +177,7 @@ TEST_CASE("addresses around a block of holes are refused as those around any oth
   CHECK(test.all_hold());
 }
 
-TEST_CASE("a byte limit that is reached hinders no joining") {
+TEST_CASE("joining works at the byte limit") {
   RemapTest test;
   const Stream stream = test.stream();
   test.make_holes(16, stream);
@@ -188,7 +188,7 @@ TEST_CASE("a byte limit that is reached hinders no joining") {
   CHECK(test.all_hold());
 }
 
-TEST_CASE("patterns that never come back do not pile up mappings") {
+TEST_CASE("patterns that do not repeat do not accumulate mappings") {
   RemapTest test(sim::Progress::eager);
   const Stream stream = test.stream();
   std::mt19937 random(5);

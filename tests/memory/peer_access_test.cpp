@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other devices in a device's memory: who is let in reaches all of it, whatever it is made of and
-// whenever it was, and nobody else does.
+// Access of other devices to a device's memory: a device with access reaches all memory, present
+// and future, and no other device does.
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -91,7 +91,7 @@ TEST_CASE("a device with access reaches present and future mappings; no other de
   });
 }
 
-TEST_CASE("private pools are open, too, those that exist and those that are made later") {
+TEST_CASE("a device with access reaches existing and later private pools") {
   PeerTest test;
   const Stream stream = test.stream();
   MemoryPool earlier = test.memory.create_pool({.name = "earlier"});
@@ -107,7 +107,7 @@ TEST_CASE("private pools are open, too, those that exist and those that are made
   CHECK(test.is_open_to(kOther, in_later));
 }
 
-TEST_CASE("memory that is mapped a second time is open there, too") {
+TEST_CASE("a device with access reaches second mappings") {
   for (const bool first : {true, false}) {
     CAPTURE(first);
     PeerTest test;
@@ -123,9 +123,7 @@ TEST_CASE("memory that is mapped a second time is open there, too") {
   }
 }
 
-TEST_CASE(
-    "memory that wakes is accessible to all devices that have access, also those granted it "
-    "meanwhile") {
+TEST_CASE("memory of a pool that wakes is accessible to all devices that have access by then") {
   PeerTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});
@@ -167,7 +165,7 @@ TEST_CASE("a copy between two devices enables access of the copying device") {
   CHECK_FALSE(test.is_open_to(kOwner, target));
 }
 
-TEST_CASE("one device, cpu, one that is not there, and two that cannot: each is refused by name") {
+TEST_CASE("identical, missing or unconnected devices and cpu are refused by name") {
   PeerTest test(machine({}, false));
   Runtime& runtime = *test.runtime;
   const auto refusal = [&](Device user, Device owner) {
@@ -182,7 +180,7 @@ TEST_CASE("one device, cpu, one that is not there, and two that cannot: each is 
   CHECK(test.simulator.calls("cuCtxEnablePeerAccess") == 0);
 }
 
-TEST_CASE("where the driver refuses, what comes is as before, and the next try works") {
+TEST_CASE("after a driver failure access is unchanged, and a retry succeeds") {
   for (const char* const fault : {"cuCtxEnablePeerAccess@1=unknown", "cuMemSetAccess@2=unknown"}) {
     CAPTURE(fault);
     PeerTest test(machine(fault));
@@ -198,7 +196,7 @@ TEST_CASE("where the driver refuses, what comes is as before, and the next try w
   }
 }
 
-TEST_CASE("memory that cannot be opened to a device that was let in is not handed out") {
+TEST_CASE("memory that cannot be made accessible to a device with access is not handed out") {
   PeerTest test(machine("cuMemSetAccess@3=unknown"));
   const Stream stream = test.stream();
   const Allocation before = test.memory.allocate(2_MiB, stream);

@@ -114,7 +114,7 @@ TEST_CASE("free granules that lie apart serve a request for all of them") {
   check_whole(test.memory);
 }
 
-TEST_CASE("memory that something else took is out of memory, and comes back with it") {
+TEST_CASE("memory taken by another allocator causes out of memory until it is freed") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(small_device(64_MiB), options);
     const Stream stream = test.stream();
@@ -137,7 +137,7 @@ TEST_CASE("memory that something else took is out of memory, and comes back with
   });
 }
 
-TEST_CASE("the pressure callback gets the bytes that are missing, and what it frees is used") {
+TEST_CASE("the pressure callback gets the missing bytes, and memory that it frees is used") {
   with_each_backing([](DeviceAllocatorOptions options) {
     std::vector<Allocation> framework_cache;
     std::vector<std::size_t> asked;
@@ -182,7 +182,7 @@ TEST_CASE(
       { const Allocation cached = test.memory.allocate(30_MiB, idle); }
       CHECK(test.memory.allocate(64_MiB, stream));
     }
-    SUBCASE("freed while recorded streams were busy, which are done since") {
+    SUBCASE("freed while recorded streams were busy, which have finished") {
       {
         const Allocation deferred = test.memory.allocate(60_MiB, stream);
         test.log.submit(user, "work");
@@ -191,7 +191,7 @@ TEST_CASE(
       user.ref().sync();
       CHECK(test.memory.allocate(64_MiB, stream));
     }
-    SUBCASE("cached for a busy stream, in one piece that can be taken behind a wait") {
+    SUBCASE("cached for a busy stream and reusable behind a wait") {
       {
         const Allocation cached = test.memory.allocate(60_MiB, busy);
         test.log.submit(busy, "work");
@@ -280,7 +280,7 @@ TEST_CASE("the pressure callback holds no lock: it and other threads may use the
   });
 }
 
-TEST_CASE("the pressure callback is asked for the byte limit too") {
+TEST_CASE("the pressure callback is called at the byte limit too") {
   with_each_backing([](DeviceAllocatorOptions options) {
     Allocation spilled;
     options.limits.bytes_reserved_max = 64_MiB;
@@ -299,7 +299,7 @@ TEST_CASE("the pressure callback is asked for the byte limit too") {
   });
 }
 
-TEST_CASE("no request fails that succeeds when it is merely repeated") {
+TEST_CASE("no refused request succeeds on a mere retry") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     // 6 MiB are live: three granules, or a segment of 20 MiB.
     const std::size_t room = options.virtual_memory ? 58_MiB : 44_MiB;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process ends with an allocator in it that nobody cleaned up: its memory in use, cached or
-// awaiting work, its threads in the middle of allocating. Each program here is a child that ends as
-// programs do, by exit(), and must not be ended by a signal, by a hang, or with an error reported.
-// Known from pytorch/pytorch issues 36408, 13786, 154117 and 97142.
+// A process exits with an allocator that was not destroyed: its memory in use, cached or awaiting
+// work, its threads allocating. Each program here is a child that ends by exit(), and must not end
+// by a signal, by a hang, or with a reported error. Known from pytorch/pytorch issues 36408, 13786,
+// 154117 and 97142.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -150,7 +150,7 @@ class BusyThread {
 
 }  // namespace
 
-TEST_CASE("a process may end with blocks live, cached and awaited, and with work pending") {
+TEST_CASE("a process may exit with live, cached and deferred blocks and with pending work") {
   for (const bool virtual_memory : {true, false}) {
     for (const DriverEnd driver_end : {DriverEnd::never, DriverEnd::before_runtime}) {
       for (const Exit exit : {Exit::returns_from_main, Exit::another_thread_exits}) {
@@ -180,8 +180,7 @@ TEST_CASE("a process may end with blocks live, cached and awaited, and with work
   }
 }
 
-TEST_CASE(
-    "static owners may free after their thread's cache is gone, as long as the Runtime is there") {
+TEST_CASE("static owners may free after their thread's cache was destroyed") {
   for (const Exit exit : {Exit::returns_from_main, Exit::another_thread_exits}) {
     CAPTURE(int(exit));
     const auto code = exit_code_of([&] {
@@ -204,7 +203,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a thread may be in the middle of allocating while the process's static objects go") {
+TEST_CASE("a thread may allocate while the process's static objects are destroyed") {
   const auto code = exit_code_of([] {
     alarm(kHangSeconds);
     struct Last {

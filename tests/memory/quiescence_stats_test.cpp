@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a program's lulls.
+// How the allocator estimates a program's quiescent moments.
 #include "memory/order/quiescence_stats.hpp"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ constexpr OwnerId kRed = 1;
 
 }  // namespace
 
-TEST_CASE("each request asks until one is told that a stream is busy, and again after a lull") {
+TEST_CASE("requests query streams until one is busy, and again after a quiescent moment") {
   QuiescenceStats quiescence;
   for (int request = 0; request < 4; ++request) CHECK(quiescence.is_expected());
   quiescence.record_busy(kRed);
@@ -29,7 +29,7 @@ TEST_CASE("each request asks until one is told that a stream is busy, and again 
   CHECK(quiescence.is_expected());
 }
 
-TEST_CASE("a program that has a lull at every fourth look has them, one that has fewer does not") {
+TEST_CASE("quiescent moments are frequent if every fourth query finds one") {
   QuiescenceStats quiescence;
   CHECK(quiescence.are_frequent());  // nothing speaks against it
   quiescence.record_idle();
@@ -50,7 +50,7 @@ TEST_CASE("a request without a query counts as busy") {
   CHECK_FALSE(quiescence.are_frequent());
 }
 
-TEST_CASE("the stream that was busy last is asked next, until there is a lull") {
+TEST_CASE("the last busy stream is queried next until a quiescent moment") {
   QuiescenceStats quiescence;
   CHECK(quiescence.last_busy() == kUnowned);
   quiescence.record_busy(kRed);

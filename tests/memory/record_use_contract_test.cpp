@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a use that ends before the block is freed makes others wait for, and what it costs.
+// What a use that ends before the block is freed delays, and what it costs.
 #include <doctest/doctest.h>
 
 #include "memory/use_test.hpp"
@@ -15,7 +15,7 @@ constexpr std::size_t kBytes = UseTest::kBytes;
 
 }  // namespace
 
-TEST_CASE("what a stream is given after a recorded use does not delay reuse") {
+TEST_CASE("work submitted after a recorded use does not delay reuse") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     UseTest test(options);
     void* const data = test.allocate();
@@ -31,7 +31,7 @@ TEST_CASE("what a stream is given after a recorded use does not delay reuse") {
   });
 }
 
-TEST_CASE("the same with record_stream() waits for what has nothing to do with the block") {
+TEST_CASE("record_stream() waits for later work that does not use the block") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     UseTest test(options);
     void* const data = test.allocate();
@@ -44,7 +44,7 @@ TEST_CASE("the same with record_stream() waits for what has nothing to do with t
   });
 }
 
-TEST_CASE("what a stream held at a recorded use delays reuse, on every stream") {
+TEST_CASE("work submitted before a recorded use delays reuse, on every stream") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     UseTest test(options);
     const Stream third = test.stream();
@@ -76,7 +76,7 @@ TEST_CASE("with nothing else left the host waits for the use, and for no later w
   CHECK(test.counters().pending_free_waits == 1);
 }
 
-TEST_CASE("of two recorded uses of a stream the later one counts") {
+TEST_CASE("of two recorded uses of a stream the later one delays reuse") {
   UseTest test;
   void* const data = test.allocate();
   test.use(data, test.user, "first");
@@ -132,7 +132,7 @@ TEST_CASE(
   CHECK_FALSE(test.log.is_done("later"));
 }
 
-TEST_CASE("a block whose use is over does not wait for later uses of other blocks") {
+TEST_CASE("a block whose use is completed does not wait for later uses of other blocks") {
   UseTest test;
   void* const first = test.allocate();
   void* const second = test.allocate();
@@ -168,7 +168,7 @@ TEST_CASE("a use known to be complete does not defer the free") {
   CHECK(driver_calls(*test.runtime) == calls);
 }
 
-TEST_CASE("that one use is over says nothing of a later one") {
+TEST_CASE("the completion of a use does not complete a later one") {
   UseTest test;
   void* const first = test.allocate();
   void* const second = test.allocate();
@@ -195,7 +195,7 @@ TEST_CASE("the block's own stream needs no record: no driver call, and nothing i
   CHECK_FALSE(test.log.is_done("work"));
 }
 
-TEST_CASE("a use costs one event record and one question, and the free of the block nothing") {
+TEST_CASE("record_use() makes one event record and one capture query, and the free no call") {
   UseTest test;
   for (int round = 0; round < 3; ++round) {  // the first one fills the pool of events
     CAPTURE(round);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses by streams that go away, that are captured, of other devices; and uses that are refused.
+// Uses by streams that are destroyed, captured or of other devices, and uses that are refused.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ constexpr std::size_t kBytes = UseTest::kBytes;
 
 }  // namespace
 
-TEST_CASE("a use stands where its stream goes away before the block is freed, or after") {
+TEST_CASE("a use outlives its stream, destroyed before or after the free") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     UseTest test(options);
     void* const data = test.allocate();
@@ -56,7 +56,7 @@ TEST_CASE("a stream may be destroyed as soon as its use is recorded") {
   });
 }
 
-TEST_CASE("a use by a stream that is over delays nothing") {
+TEST_CASE("a use by a drained stream delays no reuse") {
   UseTest test;
   void* const data = test.allocate();
   {
@@ -114,7 +114,7 @@ TEST_CASE("a use is recorded in the private pool that has the block") {
   }
 }
 
-TEST_CASE("a stream that is being captured is used as by record_stream()") {
+TEST_CASE("record_use() of a captured stream acts as record_stream()") {
   UseTest test;
   Allocation block = test.memory.allocate(kBytes, test.own);
   void* const data = block.data();
@@ -125,7 +125,7 @@ TEST_CASE("a stream that is being captured is used as by record_stream()") {
   test.use(data, test.user, "captured");
   CHECK(test.calls("cuEventRecord") == records);
   CUgraph graph = nullptr;
-  SUBCASE("which the free marks, after the capture") {
+  SUBCASE("freed after the capture, and marked by the free") {
     REQUIRE(sim::berth_sim_cuStreamEndCapture(test.user.ref().native(), &graph) == CUDA_SUCCESS);
     test.log.submit(test.user, "until the free");
     block.reset();
@@ -134,7 +134,7 @@ TEST_CASE("a stream that is being captured is used as by record_stream()") {
     test.run_to_the_end_of("until the free", test.user);
     CHECK(test.is_reused(data));
   }
-  SUBCASE("which is marked later, where the block is freed in the capture") {
+  SUBCASE("freed in the capture, and marked later") {
     block.reset();
     CHECK_FALSE(test.is_reused(data));
     REQUIRE(sim::berth_sim_cuStreamEndCapture(test.user.ref().native(), &graph) == CUDA_SUCCESS);
@@ -148,8 +148,7 @@ TEST_CASE("a stream that is being captured is used as by record_stream()") {
 }
 
 TEST_CASE(
-    "a use that is over is reclaimed while its stream is captured, and other blocks wait for "
-    "that") {
+    "a completed use is reclaimed during a capture of its stream, and others wait for its end") {
   UseTest test;
   void* const used = test.allocate();
   void* const captured = test.allocate();
@@ -168,7 +167,7 @@ TEST_CASE(
   CHECK(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a use of what is no live block is refused, and so is a stream that cannot mark it") {
+TEST_CASE("a use of a pointer that is no live block, or by an unsuitable stream, is refused") {
   sim::Config config = manual_progress();
   config.devices = 2;
   UseTest test({}, config);

@@ -70,7 +70,7 @@ TEST_CASE("a use that cannot be marked is an error, changes nothing, and the nex
   }
 }
 
-TEST_CASE_FIXTURE(UseFixture, "a use that cannot be marked leaves the one before it") {
+TEST_CASE_FIXTURE(UseFixture, "a use that cannot be marked leaves the previous use") {
   void* const data = allocate(kBytes, own);
   use(data, "first");
   log.submit(user, "second");
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(UseFixture,
     simulator.run_all();
     CHECK(allocate(kBytes, own) == data);
   }
-  SUBCASE("left to record_stream()") {
+  SUBCASE("replaced by record_stream()") {
     allocator->record_stream(data, user);
     CHECK(events.leases_live() == 1);
     allocator->record_stream(data, other);
@@ -105,7 +105,7 @@ TEST_CASE_FIXTURE(UseFixture,
 }
 
 TEST_CASE_FIXTURE(UseFixture,
-                  "where no event can be recorded at a free, uses that are over are reclaimed") {
+                  "if no event can be recorded at a free, completed uses are reclaimed") {
   void* const used = allocate(kBytes, own);
   void* const recorded = allocate(kBytes, own);
   use(used, "use");
@@ -134,7 +134,7 @@ TEST_CASE_FIXTURE(UseFixture, "two threads that record uses of one stream are bo
 }
 
 TEST_CASE_FIXTURE(UseFixture,
-                  "that a use has passed says nothing of one that was recorded at the same time") {
+                  "the completion of a use does not complete one recorded at the same time") {
   void* const first = allocate(kBytes, own);
   void* const second = allocate(kBytes, own);
   tap.after(DriverCall::event_record, [&] { use(second, "second"); });
@@ -148,7 +148,7 @@ TEST_CASE_FIXTURE(UseFixture,
 }
 
 TEST_CASE_FIXTURE(UseFixture,
-                  "record_stream() by another thread covers a use that is just recorded") {
+                  "record_stream() by another thread covers a use that is being recorded") {
   void* const data = allocate(kBytes, own);
   tap.after(DriverCall::event_record, [&] { allocator->record_stream(data, user); });
   use(data, "use");
@@ -170,7 +170,7 @@ TEST_CASE_FIXTURE(UseFixture, "a block that is freed while its use is recorded i
   CHECK(allocate(kBytes, own) == data);
 }
 
-TEST_CASE_FIXTURE(UseFixture, "a use is waited for whoever asks, with no race between any two") {
+TEST_CASE_FIXTURE(UseFixture, "a use is waited for on any stream, without a race") {
   // What the block's next user does is in no order with the use, but for what the allocator knows.
   const auto write = [&](void* data, StreamRef stream) {
     REQUIRE(simulator.launch(stream.native(), 0, {{address_of(data), kBytes, true}}));

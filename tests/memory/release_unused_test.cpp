@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Giving back what was not needed for a while: how much that is, on call and in the background.
+// Release of memory that was not needed for a while: how much, on call and in the background.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -37,7 +37,7 @@ TEST_CASE("a history reports the peak demand, once it is long enough") {
   CHECK(history.most_since(kBegin + 3s) == 0);
 }
 
-TEST_CASE("what was not needed since then is given back, and not a byte of what was") {
+TEST_CASE("exactly the memory that was not needed in the period is released") {
   AllocatorFixture test;
   const Stream stream = test.stream();
   CachingAllocator& allocator = *test.allocator;
@@ -67,7 +67,7 @@ TEST_CASE("a small block that is repeatedly allocated retains only its own size"
   CHECK(test.counters().bytes_reserved.current == 2_MiB);
 }
 
-TEST_CASE("memory with work pending is left for the next time, and is not waited for") {
+TEST_CASE("memory with pending work is not waited for and released the next time") {
   AllocatorFixture test;
   const Stream stream = test.stream();
   void* const block = test.allocate(40_MiB, stream);
@@ -97,7 +97,7 @@ TEST_CASE("blocks that await an event count as needed") {
   CHECK(test.allocator->release_unused(1s, kBegin + 25s) == 18_MiB);
 }
 
-TEST_CASE("peaks that users look at are not touched") {
+TEST_CASE("the peaks of the statistics are not changed") {
   AllocatorFixture test;
   const Stream stream = test.stream();
   test.free(test.allocate(40_MiB, stream));
@@ -106,7 +106,7 @@ TEST_CASE("peaks that users look at are not touched") {
   CHECK(test.counters().bytes_active.peak == 40_MiB);
 }
 
-TEST_CASE("in the background unused memory is given back without anybody's call") {
+TEST_CASE("the background thread releases unused memory") {
   DeviceAllocatorOptions options;
   options.release_unused_after = 1ms;
   MemoryTest test(small_device(64_MiB), options);
@@ -120,7 +120,7 @@ TEST_CASE("in the background unused memory is given back without anybody's call"
   CHECK(test.simulator.device_bytes_used(0) == 0);
 }
 
-TEST_CASE("a time that is no time to release after is refused") {
+TEST_CASE("a release_unused_after of 0 is refused") {
   DeviceAllocatorOptions options;
   options.release_unused_after = 0ms;
   const auto message = message_of<InvalidArgument>([&] { MemoryTest test({}, options); });

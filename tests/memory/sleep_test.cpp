@@ -92,7 +92,7 @@ TEST_CASE("a pool that sleeps has no physical memory, and wakes at the same addr
   test.pool.validate();
 }
 
-TEST_CASE("what sleeps leaves its share of the limit to others, and takes it back") {
+TEST_CASE("a sleeping pool leaves its share of the limit to others until it wakes") {
   DeviceAllocatorOptions options;
   options.limits.bytes_reserved_max = 16_MiB;
   SleepTest test(small_device(64_MiB), options);
@@ -108,7 +108,7 @@ TEST_CASE("what sleeps leaves its share of the limit to others, and takes it bac
   CHECK(test.memory.allocate(4_MiB, stream).data() != nullptr);
 }
 
-TEST_CASE("after waking a pool serves as before") {
+TEST_CASE("after wake() a pool allocates as before") {
   SleepTest test;
   const Stream stream = test.stream();
   Allocation block = test.pool.allocate(6_MiB, stream);
@@ -203,7 +203,7 @@ TEST_CASE("pools sleep and wake by name") {
   CHECK(contains(message, "pool, pool, other"));
 }
 
-TEST_CASE("where one pool of a name cannot sleep, the others stay awake with their content") {
+TEST_CASE("if one pool of a name cannot sleep, the others stay awake with their content") {
   SleepTest test;
   const Stream stream = test.stream();
   const MemoryPool twin = test.memory.create_pool({.name = "pool", .contiguous = true});
@@ -245,7 +245,7 @@ TEST_CASE("a pool that was closed asleep cannot be woken, and is named") {
                  "blocks are in use; accepted: pool"));
 }
 
-TEST_CASE("a wake without memory says what is needed, and what there is") {
+TEST_CASE("wake() without enough memory reports the needed and the available bytes") {
   SleepTest test;
   const Stream stream = test.stream();
   const Allocation block = test.pool.allocate(32_MiB, stream);
@@ -264,7 +264,7 @@ TEST_CASE("a wake without memory says what is needed, and what there is") {
   CHECK(contains(refusal(), "; limit 30.0 MiB; 30.0 MiB left to reserve; the driver has"));
 }
 
-TEST_CASE("to wake, a pool gets what others have cached") {
+TEST_CASE("wake() takes memory that other pools have cached") {
   SleepTest test;
   const Stream stream = test.stream();
   const Allocation block = test.pool.allocate(32_MiB, stream);
@@ -291,7 +291,7 @@ TEST_CASE("without virtual memory a pool cannot sleep, and stays awake") {
   CHECK(test.pool.allocate(4096, stream).data() != nullptr);
 }
 
-TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next try succeeds") {
+TEST_CASE("after any driver failure a pool is either asleep or awake, and a retry succeeds") {
   const Thinned thinned(3);
   for (const DriverCall call :
        {DriverCall::ctx_synchronize, DriverCall::mem_create, DriverCall::mem_map,
@@ -326,7 +326,7 @@ TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next 
   }
 }
 
-TEST_CASE("what the driver refuses to unmap in sleep() keeps its memory, and wake() succeeds") {
+TEST_CASE("memory that the driver refuses to unmap in sleep() is kept, and wake() succeeds") {
   const Thinned thinned(3);
   std::size_t refused = 0;
   for (int nth = 1;; nth += thinned.step()) {

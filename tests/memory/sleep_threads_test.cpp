@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sleep() waits for the device under no lock: what other threads do meanwhile, step by step.
+// sleep() waits for the device without holding a lock: actions of other threads during the wait.
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -57,8 +57,7 @@ class SecondSleep {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(SleepingTest,
-                  "wake() while sleep() waits for the device keeps everything as it is") {
+TEST_CASE_FIXTURE(SleepingTest, "wake() during the wait of sleep() cancels the sleep") {
   const Stream own = stream();
   std::vector<void*> row;
   for (int count = 0; count < 32; ++count) row.push_back(allocate(2_MiB, own));
@@ -79,7 +78,7 @@ TEST_CASE_FIXTURE(SleepingTest,
 }
 
 TEST_CASE_FIXTURE(SleepingTest,
-                  "a sleep that was ended by wake() is not continued by the next one") {
+                  "a sleep() cancelled by wake() is not continued by the next sleep()") {
   const Stream own = stream();
   REQUIRE(allocate(40_MiB, own) != nullptr);
   std::optional<SecondSleep> second;
@@ -101,7 +100,7 @@ TEST_CASE_FIXTURE(SleepingTest,
   CHECK(reports.all().empty());
 }
 
-TEST_CASE_FIXTURE(SleepingTest, "a sleep that fails leaves alone what slept after it") {
+TEST_CASE_FIXTURE(SleepingTest, "a failing sleep() does not affect a later sleep()") {
   const Stream own = stream();
   REQUIRE(allocate(40_MiB, own) != nullptr);
   tap.refuse(DriverCall::ctx_synchronize, CUDA_ERROR_UNKNOWN);
@@ -116,7 +115,7 @@ TEST_CASE_FIXTURE(SleepingTest, "a sleep that fails leaves alone what slept afte
 }
 
 TEST_CASE_FIXTURE(SleepingTest,
-                  "trim() that waits for streams gives back nothing of what sleeps since") {
+                  "trim() returns nothing of a pool that fell asleep during its wait") {
   const Stream own = stream();
   free(allocate(40_MiB, own));
   log.submit(own, "work");

@@ -124,7 +124,7 @@ TEST_CASE("whole free granules that lie apart make a block, the rest of the last
   CHECK(stitch->fresh_granules == 0);
 }
 
-TEST_CASE("the owner's granules come first, and unowned ones fill up") {
+TEST_CASE("the owner's granules are used first, then unowned ones") {
   Heap test({{kGranule, kUnowned},
              {kGranule, kInUse},
              {2 * kGranule, kRed},
@@ -141,7 +141,7 @@ TEST_CASE("the owner's granules come first, and unowned ones fill up") {
   CHECK(offset(stitch->whole[2]) == 7 * kGranule);
 }
 
-TEST_CASE("a free end of one granule and a free beginning of another save a whole one") {
+TEST_CASE("the free end of one granule and the free beginning of another replace a whole one") {
   Heap test({{100_KiB, kInUse},
              {156_KiB, kRed},
              {kGranule, kInUse},
@@ -169,7 +169,7 @@ TEST_CASE(
   CHECK(offset(stitch->head) == 0);
 }
 
-TEST_CASE("a piece that touches no end of its granule is of no use") {
+TEST_CASE("a hole that reaches neither end of its granule is not used") {
   Heap test(
       {{4_KiB, kInUse}, {248_KiB, kRed}, {4_KiB, kInUse}, {kGranule, kRed}, {kGranule, kInUse}});
   CHECK(test.choose(kGranule + 64_KiB, kRed) == nullptr);
@@ -178,7 +178,7 @@ TEST_CASE("a piece that touches no end of its granule is of no use") {
   CHECK(stitch->fresh_granules == 1);
 }
 
-TEST_CASE("memory of other streams is never part of a stitch, unowned memory is") {
+TEST_CASE("a stitch includes unowned memory, and never memory of other streams") {
   for (const OwnerId owner : {kBlue, kUnowned}) {
     Heap test({{kGranule, kRed}, {kGranule, kInUse}, {kGranule, owner}, {kGranule, kInUse}});
     const Stitch* stitch = test.choose(2 * kGranule, kRed);
@@ -188,7 +188,7 @@ TEST_CASE("memory of other streams is never part of a stitch, unowned memory is"
   }
 }
 
-TEST_CASE("new granules make up for what is missing, as few as may be, and no more than allowed") {
+TEST_CASE("new granules supply the missing bytes, as few as possible and at most the maximum") {
   Heap test({{kGranule, kRed}, {kGranule, kInUse}});
   CHECK(test.choose(3 * kGranule, kRed, 1) == nullptr);
   const Stitch* stitch = test.choose(3 * kGranule - 4_KiB, kRed, 5);
@@ -199,7 +199,7 @@ TEST_CASE("new granules make up for what is missing, as few as may be, and no mo
   CHECK(stitch->fresh_skipped_bytes == 0);
 }
 
-TEST_CASE("new granules before a free beginning give up bytes in front, so that it follows them") {
+TEST_CASE("new granules before a free beginning skip bytes at their start") {
   Heap test({{128_KiB, kRed}, {128_KiB, kInUse}});
   const Stitch* stitch = test.choose(kGranule + 100_KiB, kRed, 1);
   REQUIRE(stitch != nullptr);
@@ -209,7 +209,7 @@ TEST_CASE("new granules before a free beginning give up bytes in front, so that 
   CHECK(stitch->head.bytes == 128_KiB);
 }
 
-TEST_CASE("of pieces that do, the smallest is taken") {
+TEST_CASE("the smallest sufficient piece is taken") {
   Heap ends({{100_KiB, kInUse},
              {156_KiB, kRed},
              {kGranule, kInUse},
@@ -348,8 +348,7 @@ Cost cost_of(const Stitch& stitch, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE(
-    "in random heaps no choice needs fewer new granules, or fewer whole ones at as many new") {
+TEST_CASE("in random heaps the stitch needs the fewest new granules, then the fewest whole ones") {
   int stitched = 0;
   int refused = 0;
   int in_pieces = 0;

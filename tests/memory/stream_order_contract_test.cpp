@@ -70,7 +70,7 @@ TEST_CASE("a working set that repeats on a stream needs no driver call from the 
   });
 }
 
-TEST_CASE("memory freed while its stream has work pending goes to another stream behind it only") {
+TEST_CASE("memory freed on a busy stream goes to another stream only behind the work") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     for (const std::size_t bytes : {std::size_t{512}, 1_MiB, 30_MiB}) {
       CAPTURE(bytes);
@@ -87,7 +87,8 @@ TEST_CASE("memory freed while its stream has work pending goes to another stream
   });
 }
 
-TEST_CASE("the same with no memory left to grow into: it is taken, behind the work") {
+TEST_CASE(
+    "with no memory left to grow into, memory freed on a busy stream is taken behind its work") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(small_device(64_MiB, sim::Progress::manual), options);
     const Stream first = test.stream();
@@ -237,9 +238,7 @@ TEST_CASE("recording the block's own stream is no record") {
   CHECK(driver_calls(*test.runtime) == calls);
 }
 
-TEST_CASE(
-    "freeing makes one event record for each recorded stream, however often recorded, and no "
-    "other driver call but the question whether it is being captured") {
+TEST_CASE("a free makes one capture query and one event record for each recorded stream") {
   MemoryTest test(manual_progress());
   const Stream own = test.stream();
   const Stream users[] = {test.stream(), test.stream(), test.stream()};

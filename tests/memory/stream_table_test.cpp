@@ -97,14 +97,15 @@ TEST_CASE_FIXTURE(Handles, "a handle that comes back after retirement is a strea
   for (const OwnerId id : ids) CHECK(table.entry(id).stream == stream(0x100));
 }
 
-TEST_CASE_FIXTURE(Handles, "an id is not used again after its stream was forgotten") {
+TEST_CASE_FIXTURE(Handles, "an id is not reused after its stream was forgotten") {
   const OwnerId first = table.id_of(stream(0x100));
   table.retire(first, nullptr);
   table.forget_drained_except({});
   CHECK(table.id_of(stream(0x100)) > first);
 }
 
-TEST_CASE_FIXTURE(Handles, "a stream is over once it is retired and its last work has passed") {
+TEST_CASE_FIXTURE(Handles,
+                  "a stream is drained once it is retired and its last work has completed") {
   const OwnerId id = table.id_of(stream(0x100));
   const SharedEvent last_work = event();
   table.retire(id, last_work);
@@ -122,7 +123,8 @@ TEST_CASE_FIXTURE(Handles, "a stream is over once it is retired and its last wor
   CHECK(table.is_drained(kUnowned));
 }
 
-TEST_CASE_FIXTURE(Handles, "ending are the retired streams whose last work may still run") {
+TEST_CASE_FIXTURE(Handles,
+                  "the ending streams are the retired ones whose last work may still run") {
   CHECK(table.draining().empty());
   std::vector<OwnerId> ids;
   for (std::uintptr_t handle = 1; handle <= 4; ++handle)
@@ -136,7 +138,7 @@ TEST_CASE_FIXTURE(Handles, "ending are the retired streams whose last work may s
   CHECK(table.draining() == std::vector<OwnerId>{ids[3]});
 }
 
-TEST_CASE_FIXTURE(Handles, "only what is retired, over and unnamed is forgotten") {
+TEST_CASE_FIXTURE(Handles, "only a retired and drained stream without blocks is forgotten") {
   const OwnerId alive = table.id_of(stream(0x100));
   const OwnerId draining = table.id_of(stream(0x200));
   const OwnerId over = table.id_of(stream(0x300));
@@ -156,7 +158,7 @@ TEST_CASE_FIXTURE(Handles, "only what is retired, over and unnamed is forgotten"
 }
 
 TEST_CASE_FIXTURE(Handles,
-                  "what has passed on a stream is what was recorded there before it, and no more") {
+                  "the completion of an event completes those recorded before it, and no others") {
   const OwnerId id = table.id_of(stream(0x100));
   const OwnerId other = table.id_of(stream(0x200));
   const RecordedEvent first{event(), 0, 1};
@@ -174,15 +176,15 @@ TEST_CASE_FIXTURE(Handles,
   CHECK(table.has_completed(id, not_yet));
 }
 
-TEST_CASE_FIXTURE(Handles,
-                  "retiring twice, or setting over what is not retired, stops the process") {
+TEST_CASE_FIXTURE(
+    Handles, "retiring a stream twice, or draining one that is not retired, stops the process") {
   const OwnerId id = table.id_of(stream(0x100));
   CHECK(stops_the_process([&] { table.mark_drained(id); }));
   table.retire(id, event());
   CHECK(stops_the_process([&] { table.retire(id, nullptr); }));
 }
 
-TEST_CASE_FIXTURE(Handles, "a stream that there is no memory for is not known half") {
+TEST_CASE_FIXTURE(Handles, "a stream is not added in part if host memory is short") {
   for (std::uintptr_t handle = 0x100; handle < 0x110; ++handle) {
     std::size_t refused = 0;
     OwnerId id = kUnowned;
@@ -204,7 +206,7 @@ TEST_CASE_FIXTURE(Handles, "a stream that there is no memory for is not known ha
   }
 }
 
-TEST_CASE_FIXTURE(Handles, "a stream goes away without memory") {
+TEST_CASE_FIXTURE(Handles, "retiring a stream allocates no host memory") {
   const OwnerId marked = table.id_of(stream(0x100));
   const OwnerId unordered = table.id_of(stream(0x200));
   const SharedEvent last_work = event();

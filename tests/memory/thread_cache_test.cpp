@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread keeps: blocks from a heap, as the allocator hands them out.
+// The cache of one thread, with blocks from a heap as the allocator hands them out.
 #include "memory/thread/thread_cache.hpp"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ TEST_CASE("a cache without streams is empty and caches nothing") {
   CHECK(cache.ledger().blocks_allocated.change() == 0);
 }
 
-TEST_CASE_FIXTURE(CacheFixture, "what was taken last is put back and taken again") {
+TEST_CASE_FIXTURE(CacheFixture, "the block taken last is put back and taken again") {
   Block& kept = block(1000, kRed);
   REQUIRE(put(kept));
   REQUIRE(cache.take(1000, kRedStream) == kept.data());
@@ -88,7 +88,7 @@ TEST_CASE_FIXTURE(CacheFixture, "what was taken last is put back and taken again
   CHECK(cache.ledger().bytes_requested.change() == 1024 - 1000);
 }
 
-TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache keeps") {
+TEST_CASE_FIXTURE(CacheFixture, "the block put back last is part of the cache") {
   Block& kept = block(1000, kRed);
   Block& other = block(1000, kRed);
   REQUIRE(put(kept));
@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache 
   SUBCASE("a flush finds it") {
     CHECK(flush() == std::vector{&kept});
   }
-  SUBCASE("it is known to be kept") {
+  SUBCASE("keeps() reports it") {
     CHECK(cache.fronts().keeps(kRed));
   }
   SUBCASE("another request of its size gets it") {
@@ -114,13 +114,13 @@ TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache 
     CHECK(cache.take(5000, kRedStream) != nullptr);
     CHECK(cache.take(1000, kRedStream) == kept.data());
   }
-  SUBCASE("it goes with its owner") {
+  SUBCASE("drop() of its owner returns it") {
     std::vector<Block*> dropped;
     cache.drop(kRed, [&](Block& block) { dropped.push_back(&block); });
     CHECK(dropped == std::vector{&kept});
     CHECK(cache.take(1000, kRedStream) == nullptr);
   }
-  SUBCASE("it goes with all") {
+  SUBCASE("drop_all() returns it") {
     std::vector<Block*> dropped;
     cache.drop_all([&](Block& block) { dropped.push_back(&block); });
     CHECK(dropped == std::vector{&kept});
@@ -129,7 +129,8 @@ TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache 
   }
 }
 
-TEST_CASE_FIXTURE(CacheFixture, "what is back, or out, never gets among blocks of another size") {
+TEST_CASE_FIXTURE(CacheFixture,
+                  "a block put back or taken last is never mixed with blocks of another size") {
   for (const bool is_back : {true, false}) {
     CAPTURE(is_back);
     Block& first = block(512, kRed);
@@ -149,7 +150,7 @@ TEST_CASE_FIXTURE(CacheFixture, "what is back, or out, never gets among blocks o
 }
 
 TEST_CASE_FIXTURE(CacheFixture,
-                  "what was taken last, but is another's now, is not put back as it was") {
+                  "the block taken last is refused if it was used or freed elsewhere") {
   Block& taken = block(1000, kRed);
   REQUIRE(put(taken));
   void* const data = cache.take(1000, kRedStream);
@@ -163,8 +164,7 @@ TEST_CASE_FIXTURE(CacheFixture,
   }
 }
 
-TEST_CASE_FIXTURE(CacheFixture,
-                  "a block that was put is taken again, for any request that rounds to its size") {
+TEST_CASE_FIXTURE(CacheFixture, "a cached block serves any request that rounds to its size") {
   Block& kept = block(1000, kRed);
   REQUIRE(put(kept));
   CHECK(kept.state() == Block::State::cached);
@@ -179,8 +179,7 @@ TEST_CASE_FIXTURE(CacheFixture,
   heap.validate();
 }
 
-TEST_CASE_FIXTURE(CacheFixture,
-                  "blocks come back last in first out, each size and each stream by itself") {
+TEST_CASE_FIXTURE(CacheFixture, "blocks are reused last in, first out, for each size and stream") {
   Block& first = block(512, kRed);
   Block& second = block(512, kRed);
   Block& large = block(4096, kRed);
@@ -195,7 +194,7 @@ TEST_CASE_FIXTURE(CacheFixture,
   CHECK(cache.take(512, kRedStream) == nullptr);
 }
 
-TEST_CASE_FIXTURE(CacheFixture, "what was taken last is put back where it came from") {
+TEST_CASE_FIXTURE(CacheFixture, "the block taken last is put back into its own stack") {
   Block& red = block(512, kRed);
   Block& blue = block(512, kBlue);
   put(red);
@@ -211,7 +210,7 @@ TEST_CASE_FIXTURE(CacheFixture, "what was taken last is put back where it came f
 }
 
 TEST_CASE_FIXTURE(CacheFixture,
-                  "only a live block, by its beginning, that no other stream uses is kept") {
+                  "only the start of a live block without uses by other streams is cached") {
   Block& live = block(1024, kRed);
   Block& used = block(512, kRed);
   Block& stranger = block(512, 3);
@@ -237,7 +236,7 @@ TEST_CASE_FIXTURE(CacheFixture,
 }
 
 TEST_CASE_FIXTURE(CacheFixture,
-                  "what was taken last may be another block by now: it is put by what it is now") {
+                  "a block taken last and reallocated elsewhere is cached by its new properties") {
   Block& block = this->block(512, kRed);
   put(block);
   void* const data = cache.take(512, kRedStream);
@@ -278,8 +277,7 @@ TEST_CASE_FIXTURE(CacheFixture,
   CHECK(cache.take(512, kNoStream) == unowned.data());
 }
 
-TEST_CASE_FIXTURE(CacheFixture,
-                  "more streams than there are places push each other out, and lose no block") {
+TEST_CASE_FIXTURE(CacheFixture, "more streams than places evict each other without losing blocks") {
   constexpr OwnerId kMany = 200;
   std::vector<Block*> blocks;
   for (OwnerId owner = 3; owner < kMany; ++owner) {
@@ -302,8 +300,7 @@ TEST_CASE_FIXTURE(CacheFixture,
   CHECK(flush().size() == blocks.size() - 1);
 }
 
-TEST_CASE_FIXTURE(CacheFixture,
-                  "a flush gives out each block once: all of them, or those of one stream") {
+TEST_CASE_FIXTURE(CacheFixture, "a flush returns each block once, of all streams or of one") {
   Block& a = block(512, kRed);
   Block& b = block(4096, kRed);
   Block& c = block(512, kBlue);
@@ -329,7 +326,7 @@ TEST_CASE_FIXTURE(CacheFixture,
   CHECK(cache.take(512, kRedStream) == again.data());
 }
 
-TEST_CASE_FIXTURE(CacheFixture, "a stream that is dropped is unknown, by each of its handles") {
+TEST_CASE_FIXTURE(CacheFixture, "a dropped stream is unknown by each of its handles") {
   cache.add_route(kRed, 0x3000);
   Block& red = block(512, kRed);
   Block& taken = block(1024, kRed);
@@ -351,7 +348,7 @@ TEST_CASE_FIXTURE(CacheFixture, "a stream that is dropped is unknown, by each of
 }
 
 TEST_CASE_FIXTURE(CacheFixture,
-                  "the ledger has what was taken and put, by bytes as asked and as rounded") {
+                  "the ledger counts taken and cached blocks, in requested and allocated bytes") {
   Block& a = block(1000, kRed);
   Block& b = block(512, kRed);
   put(a);
@@ -370,9 +367,8 @@ TEST_CASE_FIXTURE(CacheFixture,
   CHECK(ledger.allocations == 1);
 }
 
-TEST_CASE_FIXTURE(
-    CacheFixture,
-    "a cache that has gained enough keeps no more until it is told how many there are") {
+TEST_CASE_FIXTURE(CacheFixture,
+                  "a full cache accepts no blocks until it is told the number of live blocks") {
   cache.set_blocks_live(16);  // few: a thread may keep thousands
   std::vector<Block*> blocks;
   for (int index = 0; index < 4096; ++index) blocks.push_back(&block(512, kRed));
@@ -390,9 +386,8 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(cache.should_flush());
 }
 
-TEST_CASE_FIXTURE(
-    CacheFixture,
-    "after many blocks were in use a cache tidies up when few are left, and at the last") {
+TEST_CASE_FIXTURE(CacheFixture,
+                  "a cache shrinks when few blocks are left in use, and with the last one") {
   const auto kept_of = [&](std::uint64_t live) {
     Gauge gauge{};
     cache.ledger().blocks_allocated.apply_to(gauge);
@@ -429,7 +424,7 @@ TEST_CASE_FIXTURE(CacheFixture, "while others forbid entry nothing is taken or p
   CHECK(cache.take(512, kRedStream) == live.data());
 }
 
-TEST_CASE_FIXTURE(CacheFixture, "a stream that there is no memory for changes nothing") {
+TEST_CASE_FIXTURE(CacheFixture, "adding a stream changes nothing if host memory is short") {
   Block& kept = block(512, kRed);
   REQUIRE(put(kept));
   REQUIRE(cache.take(512, kRedStream) == kept.data());

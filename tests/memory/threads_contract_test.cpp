@@ -158,7 +158,7 @@ TEST_CASE("blocks allocated on one thread and freed on another all come back") {
   });
 }
 
-TEST_CASE("trim, snapshots, counters and limits go on beside allocating threads") {
+TEST_CASE("trim, snapshots, counters and limits work while threads allocate") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(random_progress(), options);
     const Stream stream = test.stream();

@@ -47,7 +47,7 @@ struct TransferFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(TransferFixture, "a thread does not keep what it transfers") {
+TEST_CASE_FIXTURE(TransferFixture, "a thread does not keep a block that it transfers") {
   CHECK_FALSE(giver.fronts().keeps(kRed));
   CHECK(transfers.fronts().keeps(kRed));
   CHECK_FALSE(transfers.fronts().keeps(kBlue));

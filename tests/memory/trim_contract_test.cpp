@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// trim(): what it gives back, what it keeps, and whom it waits for.
+// trim(): what it returns, what it keeps, and which streams it waits for.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -15,7 +15,7 @@ namespace trim_contract_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("trim gives all cached memory back to the driver, and says how much") {
+TEST_CASE("trim returns all cached memory to the driver and reports the bytes") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();
@@ -119,7 +119,7 @@ TEST_CASE("trim waits for the work of streams whose cached memory it returns") {
   });
 }
 
-TEST_CASE("without cached memory on it, a stream is not waited for by trim") {
+TEST_CASE("trim does not wait for streams without cached memory") {
   MemoryTest test(manual_progress());
   const Stream stream = test.stream();
   const Stream busy = test.stream();

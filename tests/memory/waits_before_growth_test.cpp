@@ -45,7 +45,7 @@ struct WaitsBetweenCalls : AllocatorFixture {
 
 }  // namespace
 
-TEST_CASE("before_growth: a stream has what another one's pending work has left, behind a wait") {
+TEST_CASE("before_growth: memory of a busy stream is reused behind a wait") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     WaitsTest test(options);
     const Stream first = test.stream();
@@ -63,7 +63,7 @@ TEST_CASE("before_growth: a stream has what another one's pending work has left,
   });
 }
 
-TEST_CASE("behind_waits: the same request obtains memory") {
+TEST_CASE("behind_waits: memory grows instead") {
   ReuseTest test(CrossStreamReuse::behind_waits);
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -157,8 +157,7 @@ TEST_CASE("before_growth: a stream waits for uses of its own freed blocks by oth
   });
 }
 
-TEST_CASE(
-    "before_growth: one wait covers all that a user has freed before, and of its stream only") {
+TEST_CASE("before_growth: one wait covers all earlier frees with uses by a stream, of one owner") {
   WaitsTest test;
   const Stream own = test.stream();
   const Stream other = test.stream();
@@ -224,7 +223,7 @@ TEST_CASE("before_growth: a stream waits for the owner and the user of what anot
   });
 }
 
-TEST_CASE("before_growth: what two streams use is not taken from its owner behind the first") {
+TEST_CASE("before_growth: a block with two uses is not reused behind the first") {
   WaitsTest test;
   const Stream owner = test.stream();
   const Stream slow = test.stream();
@@ -249,7 +248,8 @@ TEST_CASE("before_growth: what two streams use is not taken from its owner behin
   CHECK((again.data() != data || test.log.is_done("slow use")));
 }
 
-TEST_CASE("before_growth: nothing is taken of a foreign stream that has not been heard of since") {
+TEST_CASE(
+    "before_growth: a used block freed on a foreign stream and not marked since is not reused") {
   WaitsTest test;
   const StreamRef silent = disown(test.stream());
   const Stream user = test.stream();
@@ -274,7 +274,7 @@ TEST_CASE("before_growth: nothing is taken of a foreign stream that has not been
 }
 
 TEST_CASE_FIXTURE(WaitsBetweenCalls,
-                  "before_growth: what is freed while the owner's work is marked is not taken") {
+                  "before_growth: memory freed while the owner's work is marked is not reused") {
   void* const early = allocate(8_MiB, owner);
   void* const late = allocate(20_MiB, owner);
   allocator->record_stream(early, user);
@@ -289,8 +289,7 @@ TEST_CASE_FIXTURE(WaitsBetweenCalls,
   CHECK(counters().blocks_pending.current == 1);
 }
 
-TEST_CASE(
-    "before_growth: uses of small blocks do not keep the memory of other streams from a request") {
+TEST_CASE("before_growth: uses of small blocks do not prevent reuse of other streams' memory") {
   WaitsTest test;
   const Stream own = test.stream();
   const Stream user = test.stream();
@@ -305,8 +304,7 @@ TEST_CASE(
   CHECK(test.reserved() == reserved);
 }
 
-TEST_CASE(
-    "before_growth: a foreign stream that has not been heard of since its frees gives nothing") {
+TEST_CASE("before_growth: memory freed on a foreign stream and not marked since is not reused") {
   WaitsTest test;
   const StreamRef silent = disown(test.stream());
   const Stream own = test.stream();

@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(NumberedFixture, "a new segment is one free block of the reque
 }
 
 TEST_CASE_FIXTURE(NumberedFixture,
-                  "unowned segments that are free as a whole are given back, largest first") {
+                  "unowned segments that are entirely free are returned, largest first") {
   Block* const small = add(4_MiB, kUnowned);
   Block* const large = add(12_MiB, kUnowned);
   Block* const middle = add(8_MiB, kUnowned);
@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   REQUIRE(heap.take(1_MiB, 1_MiB, kRed)->address == split);
   Block* const owned = add(16_MiB, kRed);
   const std::vector<std::uintptr_t> all = {large->address, middle->address, small->address};
-  SUBCASE("as many as are wanted") {
+  SUBCASE("as many as requested") {
     const auto ranges = segments.plan_return(heap, 12_MiB);
     CHECK(addresses(ranges) == std::vector{all[0]});
   }
@@ -119,7 +119,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
     const auto ranges = segments.plan_return(heap, 12_MiB + 1);
     CHECK(addresses(ranges) == std::vector{all[0], all[1]});
   }
-  SUBCASE("all that there are where more is wanted") {
+  SUBCASE("all if more is requested") {
     auto ranges = segments.plan_return(heap, std::numeric_limits<std::size_t>::max());
     CHECK(addresses(ranges) == all);
     for (SegmentSource::Range& range : ranges) {
@@ -136,7 +136,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
 }
 
 TEST_CASE_FIXTURE(NumberedFixture,
-                  "a segment may get the addresses of one whose return is not finished") {
+                  "a new segment may have the addresses of one that is being returned") {
   const std::uintptr_t address = add(4_MiB, kUnowned)->address;
   const auto* const data = reinterpret_cast<const std::byte*>(address);
   CHECK(heap.covers(data));
@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   CHECK(heap.free_bytes() == 8_MiB);
 }
 
-TEST_CASE_FIXTURE(NumberedFixture, "a segment whose return is refused is there again, and free") {
+TEST_CASE_FIXTURE(NumberedFixture, "a segment whose return is refused is free again") {
   Block* const segment = add(4_MiB, kUnowned);
   auto ranges = segments.plan_return(heap, 4_MiB);
   REQUIRE(ranges.size() == 1);
@@ -167,7 +167,7 @@ TEST_CASE_FIXTURE(NumberedFixture, "a segment whose return is refused is there a
 }
 
 TEST_CASE_FIXTURE(NumberedFixture,
-                  "the end frees every segment once, by its start, live blocks or not") {
+                  "the destructor frees every segment once, with or without live blocks") {
   Block* const owned = add(4_MiB, kRed);
   Block* const live = add(8_MiB, kRed);
   add(2_MiB, kUnowned);

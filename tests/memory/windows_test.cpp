@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Granules mapped a second time, on the simulated driver: every mapping and every byte is looked at
-// there.
+// Granules mapped a second time, on the simulated driver: every mapping and every byte is checked.
 #include "memory/source/windows.hpp"
 
 #include <algorithm>
@@ -104,7 +103,7 @@ TEST_CASE_FIXTURE(WindowsFixture, "without windows there is neither address spac
   CHECK(mapped() == 0);
 }
 
-TEST_CASE_FIXTURE(WindowsFixture, "a window and home show the same bytes, whichever was written") {
+TEST_CASE_FIXTURE(WindowsFixture, "a window and the home of its granules show the same bytes") {
   const Granules granules{5, 0, 7};
   const std::uintptr_t window = map(granules);
   CHECK(window % kGranule == 0);
@@ -123,7 +122,7 @@ TEST_CASE_FIXTURE(WindowsFixture, "a window and home show the same bytes, whiche
   CHECK(simulator.device_bytes_used(0) == kGranules * kGranule);
 }
 
-TEST_CASE_FIXTURE(WindowsFixture, "a granule may be at both ends of a window") {
+TEST_CASE_FIXTURE(WindowsFixture, "a window may contain a granule twice, at both ends") {
   const Granules granules{3, 1, 3};
   const std::uintptr_t window = map(granules);
   CHECK(shows(window, granules));
@@ -134,8 +133,9 @@ TEST_CASE_FIXTURE(WindowsFixture, "a granule may be at both ends of a window") {
   CHECK(windows->mappings() == 0);
 }
 
-TEST_CASE_FIXTURE(WindowsFixture,
-                  "the same granules in the same order are found, without a call; others are not") {
+TEST_CASE_FIXTURE(
+    WindowsFixture,
+    "a window is found by the same granules in the same order, without a driver call") {
   const std::uintptr_t window = map({2, 4, 6});
   const std::uint64_t calls = simulator.calls("cuMemMap");
   CHECK(windows->find(sequence({2, 4, 6})) == window);
@@ -204,7 +204,7 @@ TEST_CASE_FIXTURE(WindowsFixture,
 }
 
 TEST_CASE_FIXTURE(WindowsFixture,
-                  "beyond the bound those idle windows go that were wanted longest ago") {
+                  "beyond the bound the least recently used idle windows are unmapped") {
   map({0, 1});
   map({2, 3});
   map({4, 5});
@@ -213,18 +213,18 @@ TEST_CASE_FIXTURE(WindowsFixture,
   CHECK(windows->is_over_bound());
   CHECK(windows->find(sequence({0, 1})).has_value());  // wanted again: the last to go now
 
-  SUBCASE("none where nothing is idle") {
+  SUBCASE("none if no window is idle") {
     drop_to_bound([](GranuleNumber) { return false; });
     CHECK(mapped() == 8);
     CHECK(windows->is_over_bound());
   }
-  SUBCASE("as many as are too many, where all are idle") {
+  SUBCASE("only the excess if all are idle") {
     drop_to_bound([](GranuleNumber) { return true; });
     CHECK(mapped() == 6);
     CHECK_FALSE(windows->find(sequence({2, 3})).has_value());
     CHECK(windows->find(sequence({0, 1})).has_value());
   }
-  SUBCASE("one that was chosen and has gone since is left alone") {
+  SUBCASE("one that was unmapped since the choice is skipped") {
     windows->choose_victims([](GranuleNumber) { return true; });
     windows->drop(2, 3);
     CHECK(mapped() == 6);
@@ -242,9 +242,7 @@ TEST_CASE_FIXTURE(WindowsFixture,
   CHECK(windows->mappings() == mapped());
 }
 
-TEST_CASE_FIXTURE(
-    WindowsFixture,
-    "address space is used again, and grows together again in any order of dropping") {
+TEST_CASE_FIXTURE(WindowsFixture, "address space is reused and merges in any order of unmapping") {
   // There is address space for twice kMappingsMax granules: six windows of two.
   const std::vector<Granules> pairs{{0, 1}, {1, 0}, {2, 3}, {3, 2}, {4, 5}, {5, 4}};
   const std::vector<GranuleNumber> all{0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3};
@@ -265,7 +263,7 @@ TEST_CASE_FIXTURE(
   CHECK(simulator.calls("cuMemAddressReserve") == 2);  // the arena's, and one for all windows
 }
 
-TEST_CASE_FIXTURE(WindowsFixture, "address space in pieces that are too small is none") {
+TEST_CASE_FIXTURE(WindowsFixture, "fragmented address space that is too small is not used") {
   for (const Granules& pair : {Granules{0, 1}, {2, 3}, {4, 5}, {5, 4}, {3, 2}, {1, 0}}) map(pair);
   windows->drop(2, 4);  // two granules, twice, and not side by side
   CHECK(mapped() == 8);
@@ -275,9 +273,8 @@ TEST_CASE_FIXTURE(WindowsFixture, "address space in pieces that are too small is
   CHECK(shows(map({6, 7}), {6, 7}));
 }
 
-TEST_CASE_FIXTURE(
-    WindowsFixture,
-    "a driver that refuses any step of mapping costs nothing, and the next try works") {
+TEST_CASE_FIXTURE(WindowsFixture,
+                  "a driver failure in any step of mapping leaks nothing, and a retry succeeds") {
   struct Refusal {
     DriverCall call;
     int times;  ///< that it is called for a window of three granules
@@ -324,7 +321,8 @@ TEST_CASE_FIXTURE(WindowsFixture, "a failed address reservation is retried") {
   CHECK(shows(map({0, 2}), {0, 2}));
 }
 
-TEST_CASE_FIXTURE(WindowsFixture, "where there is not so much address space, less will do") {
+TEST_CASE_FIXTURE(WindowsFixture,
+                  "less address space is reserved if the driver refuses the full amount") {
   windows.emplace(context, arena, std::size_t{1} << 26);  // would like 256 TiB
   const std::uint64_t before = simulator.calls("cuMemAddressReserve");
   CHECK(shows(map({0, 2}), {0, 2}));
@@ -398,7 +396,7 @@ TEST_CASE_FIXTURE(WindowsFixture, "mappings and address space go with the window
 }
 
 TEST_CASE_FIXTURE(WindowsFixture,
-                  "random windows are found as long as they are mapped, and show what they must") {
+                  "random windows are found as long as they are mapped, and show the right bytes") {
   struct Window {
     Granules granules;
     std::uintptr_t address;

@@ -40,7 +40,7 @@ CopierOptions options(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("random copies between memory of every kind give what copying at once gives") {
+TEST_CASE("random copies between memory of every kind give the result of immediate copies") {
   for_each_seed([](std::uint64_t seed) {
     CAPTURE(seed);
     CopyTest test(config(seed), options(seed));

@@ -471,7 +471,7 @@ TEST_CASE("a random program with pools never shares memory, loses bytes or break
   run_programs(kWithPools);
 }
 
-TEST_CASE("the same seed is the same run") {
+TEST_CASE("the same seed gives the same run") {
   const std::uint64_t seed = first_seed();
   CAPTURE(seed);
   for (const Machine& machine : {kWithoutPools, kWithPools}) {

@@ -206,11 +206,11 @@ void run_programs(Claim claim) {
 
 }  // namespace
 
-TEST_CASE("a random program is refused memory only where all free granules would not do") {
+TEST_CASE("a random program is refused memory only if all free granules are not enough") {
   run_programs(Claim::granules);
 }
 
-TEST_CASE("a program is refused memory only where free granules and ends of them would not do") {
+TEST_CASE("a program is refused memory only if free granules and free ends are not enough") {
   run_programs(Claim::ends);
 }
 

@@ -268,7 +268,7 @@ class SmallDevice {
 
 }  // namespace
 
-TEST_CASE("what a small program is refused at a limit would be refused again") {
+TEST_CASE("a request refused at a limit is refused again on a retry") {
   for_each_seed([](std::uint64_t seed) {
     int refused = 0;
     for (std::uint64_t program = 0; program < operations(2000); ++program) {
@@ -279,7 +279,7 @@ TEST_CASE("what a small program is refused at a limit would be refused again") {
   });
 }
 
-TEST_CASE("what a program of two pools and foreign streams is refused would be refused again") {
+TEST_CASE("a request refused with two pools and foreign streams is refused again on a retry") {
   for_each_seed([](std::uint64_t seed) {
     int refused = 0;
     for (std::uint64_t program = 0; program < operations(2000); ++program) {

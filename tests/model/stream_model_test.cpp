@@ -48,7 +48,7 @@ TEST_CASE("a random program of streams and events has the expected order and lea
   });
 }
 
-TEST_CASE("the same seed is the same run of streams and events, where no callbacks come between") {
+TEST_CASE("without callbacks the same seed gives the same run of streams and events") {
   const std::uint64_t seed = first_seed();
   CAPTURE(seed);
   for (const StreamShortage policy : kPolicies) {

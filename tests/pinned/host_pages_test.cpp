@@ -90,11 +90,11 @@ TEST_CASE("large ranges start at a huge page, and all of them goes back") {
   CHECK_FALSE(is_mapped(static_cast<std::byte*>(data) + 6_MiB - 4_KiB));
 }
 
-TEST_CASE("more pages than the machine has to give are refused, not promised") {
+TEST_CASE("more pages than the machine has are refused at once") {
   CHECK(map_host_pages(std::size_t{1} << 46) == nullptr);
 }
 
-TEST_CASE("pages of a node that the machine has are bound to it, where it lets programs bind") {
+TEST_CASE("pages are bound to an existing NUMA node if the system permits it") {
   const Pages pages(1_MiB);
   if (!prefer_node(pages.data, pages.bytes, 0)) {
     MESSAGE("skipped: the system refuses to bind memory here");
@@ -108,7 +108,7 @@ TEST_CASE("pages of a node that the machine has are bound to it, where it lets p
   CHECK(nodes[0] == 1);
 }
 
-TEST_CASE("a node that cannot be is refused, and the pages are as good as any") {
+TEST_CASE("binding to an invalid node is refused and leaves the pages usable") {
   const Pages pages(1_MiB);
   for (const int node : {-1, 1023, 1024, 1'000'000}) {
     CAPTURE(node);
@@ -117,7 +117,7 @@ TEST_CASE("a node that cannot be is refused, and the pages are as good as any") 
   CHECK(prefault(pages.data, pages.bytes, 2));
 }
 
-TEST_CASE("the room is the least of what the machine and the control group have left") {
+TEST_CASE("host_room_bytes() is the smaller of the room of machine and control group") {
   const TemporaryFolder folder;
   const std::string group = folder.path();
   const std::string meminfo = group + "/meminfo";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the user's own, pinned.
+// Memory of the program that is registered.
 #include "berth/host_registration.hpp"
 
 #include <cstdint>
@@ -137,7 +137,7 @@ TEST_CASE("a stream that used registered memory may go away before the registrat
   CHECK(test.registrations() == 0);
 }
 
-TEST_CASE("a stream's handle that returns is another stream, and both are waited for") {
+TEST_CASE("a reused stream handle is a new stream, and both streams are waited for") {
   PinnedTest test(manual_progress());
   const OwnPages pages(1_MiB);
   const Stream stream = test.stream();
@@ -153,7 +153,7 @@ TEST_CASE("a stream's handle that returns is another stream, and both are waited
   CHECK(test.log.is_done("second"));
 }
 
-TEST_CASE("ranges that cannot be registered are refused by what is wrong with them") {
+TEST_CASE("ranges that cannot be registered are refused with the reason") {
   PinnedTest test;
   const OwnPages pages(1_MiB);
   const auto refusal = [&](void* data, std::size_t bytes) {
@@ -196,7 +196,7 @@ TEST_CASE("ranges that cannot be registered are refused by what is wrong with th
   check_whole(test.memory);
 }
 
-TEST_CASE("only the start of a registration ends it, and no block is taken for one") {
+TEST_CASE("only the start of a registration ends it, and a block is not taken for one") {
   PinnedTest test;
   const OwnPages pages(1_MiB);
   const HostRegistration own = test.memory.register_memory(pages.at(), 64_KiB);
@@ -214,7 +214,7 @@ TEST_CASE("only the start of a registration ends it, and no block is taken for o
   CHECK(test.registrations() == 2);
 }
 
-TEST_CASE("what the driver says to a registration decides the error, and the next call works") {
+TEST_CASE("the driver's code determines the error of a registration, and a retry succeeds") {
   struct Case {
     const char* code;
     Errc expected;
@@ -236,7 +236,7 @@ TEST_CASE("what the driver says to a registration decides the error, and the nex
   }
 }
 
-TEST_CASE("a registration that the driver does not end is still there, and ends the next time") {
+TEST_CASE("a registration that the driver fails to end stays, and a retry ends it") {
   sim::Config config;
   config.faults = sim::FaultPlan::parse("cuMemHostUnregister@1=unknown");
   PinnedTest test(config);
@@ -259,7 +259,7 @@ TEST_CASE("the destructor of a Runtime reports registered memory and unpins it")
   CHECK(test.reports.mention("still registered"));
 }
 
-TEST_CASE("the limit does not count what is the caller's own") {
+TEST_CASE("registered memory does not count towards the limit") {
   PinnedTest test({}, {.bytes_reserved_max = 16_MiB});
   const OwnPages pages(32_MiB);
   const HostRegistration own = test.memory.register_memory(pages.at(), 32_MiB);

@@ -51,7 +51,7 @@ TEST_CASE("pinned memory is host memory that every device may copy from and to")
   }
 }
 
-TEST_CASE("asking for pinned memory of 0 bytes gives an empty allocation and counts nothing") {
+TEST_CASE("a request for 0 bytes of pinned memory gives an empty allocation and counts nothing") {
   PinnedTest test;
   const Allocation block = test.memory.allocate(0);
   CHECK_FALSE(block);
@@ -62,7 +62,7 @@ TEST_CASE("asking for pinned memory of 0 bytes gives an empty allocation and cou
   check_whole(test.memory);
 }
 
-TEST_CASE("a large pinned block takes its size rounded up to pages, and nothing coarser") {
+TEST_CASE("the size of a large pinned block is rounded up to pages only") {
   PinnedTest test;
   for (const std::size_t bytes :
        {8_MiB, 8_MiB + 1, 9_MiB + 4095, 16_MiB + 4096, 33_MiB + 1, 64_MiB - 1, 65_MiB + 12'345}) {
@@ -88,7 +88,7 @@ TEST_CASE("small pinned blocks share segments, without waste to the next power o
   check_whole(test.memory);
 }
 
-TEST_CASE("segment_bytes sets the size of shared segments, and the bound of what shares") {
+TEST_CASE("segment_bytes sets the size of shared segments and the maximum of blocks in them") {
   PinnedAllocatorOptions options;
   options.segment_bytes = 1_MiB;
   PinnedTest test({}, options);
@@ -266,7 +266,7 @@ TEST_CASE("host memory that cannot be pinned is out of memory, and the next call
   CHECK(test.memory.allocate(20_MiB));
 }
 
-TEST_CASE("pinned memory runs short and is found: cached, deferred, or both") {
+TEST_CASE("at the host's limit cached and deferred pinned memory is reclaimed") {
   sim::Config config = manual_progress();
   config.host_memory = 64_MiB;
   PinnedTest test(config);

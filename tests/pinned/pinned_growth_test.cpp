@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How pinned memory grows: by callers and ahead of them, and what happens where it cannot.
+// How pinned memory grows, by callers and in the background, and what happens if it cannot.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -45,7 +45,7 @@ TEST_CASE("without a low water mark every segment is obtained by the call that n
 }
 
 TEST_CASE_FIXTURE(TappedDevice,
-                  "a thread that waits for the growth of another one looks for memory again") {
+                  "a thread that waits for another thread's growth searches for memory again") {
   PinnedAllocator pinned(registry, {.segment_bytes = 1_MiB, .prefault_threads = 0});
   Allocation of_other;
   Meanwhile other([&] { of_other = pinned.allocate(100'000); });
@@ -56,7 +56,7 @@ TEST_CASE_FIXTURE(TappedDevice,
   CHECK(pinned.growth_counters().segments_by_callers == 1);
 }
 
-TEST_CASE("below the low water mark memory is obtained ahead, so that later callers do not wait") {
+TEST_CASE("below the low water mark memory is obtained in the background") {
   PinnedTest test({}, kAhead);
   std::vector<Allocation> blocks;
   blocks.push_back(test.memory.allocate(100'000));
@@ -76,7 +76,7 @@ TEST_CASE("below the low water mark memory is obtained ahead, so that later call
   check_whole(test.memory);
 }
 
-TEST_CASE("one step ahead is at most 1 GiB, and as much as is lacking where that is less") {
+TEST_CASE("one step of background growth is the missing bytes, at most 1 GiB") {
   sim::Config config;
   config.same_host_address = false;  // the driver's pages, which nothing touches
   PinnedTest test(config, {.segment_bytes = 1_MiB, .low_water_bytes = 2_GiB + 512_MiB});
@@ -92,7 +92,7 @@ TEST_CASE("one step ahead is at most 1 GiB, and as much as is lacking where that
   CHECK(sizes[3] == 1_GiB);
 }
 
-TEST_CASE("growing ahead stays within the limit, and is no failure there") {
+TEST_CASE("background growth stops at the limit without a failure") {
   PinnedAllocatorOptions options = kAhead;
   options.bytes_reserved_max = 3_MiB;
   PinnedTest test({}, options);
@@ -108,8 +108,7 @@ TEST_CASE("growing ahead stays within the limit, and is no failure there") {
   check_whole(test.memory);
 }
 
-TEST_CASE(
-    "a failure of growth ahead is reported once until it succeeds, and never thrown to callers") {
+TEST_CASE("a failure of background growth is reported once and never thrown to callers") {
   // Of the calls of cuMemHostAlloc the first is the caller's.
   PinnedAllocatorOptions options = kAhead;
   options.prefault_threads = 0;
@@ -141,14 +140,14 @@ TEST_CASE(
   CHECK(test.reports.all().size() == 2);
 }
 
-TEST_CASE("the allocator's end waits for the thread, which leaves nothing behind") {
+TEST_CASE("the allocator's destructor waits for the background thread") {
   for (int round = 0; round < 50; ++round) {
     PinnedTest test({}, kAhead);
     const Allocation block = test.memory.allocate(1000);
   }
 }
 
-TEST_CASE("threads allocate while memory is obtained ahead, and the books stay whole") {
+TEST_CASE("threads allocate during background growth, and the counters stay consistent") {
   sim::Config config;
   config.progress = sim::Progress::random;
   PinnedAllocatorOptions options = kAhead;

@@ -26,7 +26,7 @@ PinnedOptions near(int device) {
 
 }  // namespace
 
-TEST_CASE("on a machine of one node all portable memory is one heap, whatever it is near") {
+TEST_CASE("on a machine with one NUMA node all portable memory is in one heap") {
   sim::Config config;
   config.devices = 2;
   PinnedTest test(config);
@@ -69,7 +69,7 @@ TEST_CASE("blocks near devices of different nodes do not mix") {
   check_whole(test.memory);
 }
 
-TEST_CASE("memory is near the calling thread's current device unless it is said otherwise") {
+TEST_CASE("memory is near the calling thread's current device by default") {
   PinnedTest test(machine_of_nodes(3));
   test.errors_expected = true;
   CHECK(test.memory.find(test.memory.allocate(1000).data())->numa_node == 0);
@@ -82,7 +82,7 @@ TEST_CASE("memory is near the calling thread's current device unless it is said 
   }
 }
 
-TEST_CASE("a node that the driver does not name binds nothing, beside one that it names") {
+TEST_CASE("memory near a device without a known NUMA node is not bound") {
   sim::Config config = machine_of_nodes(2);
   config.numa = {-1, 0};
   PinnedTest test(config);
@@ -94,7 +94,7 @@ TEST_CASE("a node that the driver does not name binds nothing, beside one that i
   CHECK(test.reports.all().empty());
 }
 
-TEST_CASE("where the driver allocates, nodes play no part") {
+TEST_CASE("memory allocated by the driver is not bound to nodes") {
   PinnedTest test(machine_of_nodes(2), {.prefault_threads = 0});
   const Allocation a = test.memory.allocate(1000, near(0));
   const Allocation b = test.memory.allocate(1000, near(1));
@@ -126,7 +126,7 @@ TEST_CASE("write-combined memory is a heap of its own, allocated by the driver")
   check_whole(test.memory);
 }
 
-TEST_CASE("frees, streams and questions find the heap of their block") {
+TEST_CASE("frees, stream records and queries find the heap of the block") {
   PinnedTest test(manual_progress(machine_of_nodes(2)));
   test.errors_expected = true;
   const Stream stream = test.stream(1);
@@ -173,7 +173,7 @@ TEST_CASE("blocks of any heap may be freed on another thread, and reused there")
   check_whole(test.memory);
 }
 
-TEST_CASE("heaps share the limit, and what one has cached makes room for another") {
+TEST_CASE("heaps share the limit, and reclaim cached memory from each other") {
   PinnedTest test(machine_of_nodes(2), {.bytes_reserved_max = 64_MiB});
   test.errors_expected = true;
   { const Allocation gone = test.memory.allocate(40_MiB, near(0)); }
@@ -190,7 +190,7 @@ TEST_CASE("heaps share the limit, and what one has cached makes room for another
   check_whole(test.memory);
 }
 
-TEST_CASE("what cannot be asked for is refused by name, and nothing changes") {
+TEST_CASE("invalid options are refused by name, and nothing changes") {
   PinnedTest test;
   CHECK(contains(message_of<InvalidArgument>(
                      [&] { return test.memory.allocate(1000, {.kind = PinnedKind::registered}); }),

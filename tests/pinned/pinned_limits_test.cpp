@@ -72,7 +72,7 @@ TEST_CASE("a free beyond the cache limit returns the least recently used memory"
   CHECK(test.registrations() == 3);
 }
 
-TEST_CASE("small frees count for the limit of what is cached, too") {
+TEST_CASE("small frees count towards the cache limit, too") {
   PinnedTest test({}, {.bytes_cached_max = 4_MiB, .segment_bytes = 1_MiB});
   std::vector<Allocation> blocks;
   for (int index = 0; index < 2000; ++index) blocks.push_back(test.memory.allocate(10'000));
@@ -86,7 +86,7 @@ TEST_CASE("small frees count for the limit of what is cached, too") {
   check_whole(test.memory);
 }
 
-TEST_CASE("a limit of 0 keeps no returnable memory") {
+TEST_CASE("a cache limit of 0 keeps no returnable memory") {
   PinnedTest test({}, {.bytes_cached_max = 0, .segment_bytes = 1_MiB});
   for (const std::size_t bytes : {std::size_t{1}, 700_KiB, 5_MiB}) {
     { const Allocation block = test.memory.allocate(bytes); }
@@ -95,7 +95,7 @@ TEST_CASE("a limit of 0 keeps no returnable memory") {
   }
 }
 
-TEST_CASE("segments in use stay, however much of them is cached") {
+TEST_CASE("segments in use are kept, however much of them is cached") {
   PinnedTest test({}, {.bytes_cached_max = 1_MiB, .segment_bytes = 16_MiB});
   const Allocation keeps = test.memory.allocate(1000);
   std::vector<Allocation> blocks;
@@ -108,7 +108,7 @@ TEST_CASE("segments in use stay, however much of them is cached") {
   check_whole(test.memory);
 }
 
-TEST_CASE("giving cached memory back on a free waits for no work and disturbs no pending block") {
+TEST_CASE("a free that returns cached memory waits for no work") {
   PinnedTest test(manual_progress(), {.bytes_cached_max = 30_MiB});
   const Stream stream = test.stream();
   const Allocation live = test.memory.allocate(40_MiB);
@@ -123,7 +123,7 @@ TEST_CASE("giving cached memory back on a free waits for no work and disturbs no
   check_whole(test.memory);
 }
 
-TEST_CASE("a failure to give cached memory back is reported, and the free succeeds") {
+TEST_CASE("a failure to return cached memory is reported, and the free succeeds") {
   sim::Config config;
   config.faults = sim::FaultPlan::parse("cuMemHostUnregister@1=unknown");
   PinnedTest test(config, {.bytes_cached_max = 0});
@@ -135,7 +135,7 @@ TEST_CASE("a failure to give cached memory back is reported, and the free succee
   check_whole(test.memory);
 }
 
-TEST_CASE("options of levels that contradict each other are refused by name") {
+TEST_CASE("contradictory limits are refused by name") {
   const sim::Simulator simulator{sim::Config{}};
   const auto refusal = [](PinnedAllocatorOptions pinned) {
     RuntimeOptions options = pinned_options(pinned);
@@ -166,7 +166,7 @@ TEST_CASE("a limit below a segment still serves a request that fits") {
   CHECK(test.reserved() <= 20_MiB);
 }
 
-TEST_CASE("a kind of pinned memory that there is not is refused") {
+TEST_CASE("an invalid PinnedKind is refused") {
   PinnedTest test;
   CHECK(contains(message_of<InvalidArgument>([&] {
                    return test.memory.allocate(64, {.kind = static_cast<PinnedKind>(9)}).data();
@@ -207,7 +207,7 @@ TEST_CASE("one stuck copy holds back its own blocks, while others come back and 
   check_whole(test.memory);
 }
 
-TEST_CASE("what copies free makes no driver call, and the background thread limits the cache") {
+TEST_CASE("a free by a copy makes no driver call, and the background thread trims the cache") {
   TappedDevice test;
   PinnedAllocator memory(test.registry, {.bytes_cached_max = 64_MiB});
   std::vector<StagingBlock> blocks;

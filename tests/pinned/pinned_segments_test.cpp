@@ -103,7 +103,7 @@ TEST_CASE("pinned segments are registered pages, in multiples of 4 KiB") {
   CHECK(test.segments.capacity_bytes() >= std::size_t{1} << 62);
 }
 
-TEST_CASE("without threads to touch pages, and write-combined, the driver allocates") {
+TEST_CASE("without prefault threads, and for write-combined memory, the driver allocates") {
   Options write_combined = kRegistering;
   write_combined.write_combined = true;
   for (const Options& options : {kAllocating, write_combined}) {
@@ -135,8 +135,7 @@ TEST_CASE("a registration that fails falls back to the driver's own pages, once"
   CHECK(test.reports.all().size() == 1);
 }
 
-TEST_CASE(
-    "pages whose registration fails, and those of a segment that goes, go back to the system") {
+TEST_CASE("pages of failed registrations and returned segments are unmapped") {
   Options options = kRegistering;
   options.map = map_and_note;
   SegmentsTest test(options);
@@ -156,7 +155,7 @@ TEST_CASE(
   CHECK_FALSE(is_mapped(last_mapped));
 }
 
-TEST_CASE("where both ways of pinning are out of memory, so is the source, and nothing is left") {
+TEST_CASE("if registration and allocation are both out of memory, no memory is obtained") {
   SegmentsTest test(kRegistering, machine(8_MiB));
   CHECK_FALSE(test.obtain(9_MiB));
   CHECK(test.registrations() + test.allocations() == 0);
@@ -164,7 +163,7 @@ TEST_CASE("where both ways of pinning are out of memory, so is the source, and n
   CHECK(test.obtain(8_MiB));
 }
 
-TEST_CASE("where both ways of pinning fail, the error names the driver's call") {
+TEST_CASE("if registration and allocation both fail, the error names the driver call") {
   SegmentsTest test(kRegistering);
   test.tap.refuse(DriverCall::mem_host_register, CUDA_ERROR_UNKNOWN);
   test.tap.refuse(DriverCall::mem_host_alloc, CUDA_ERROR_UNKNOWN);
@@ -173,7 +172,7 @@ TEST_CASE("where both ways of pinning fail, the error names the driver's call") 
   CHECK(test.registrations() == 1);
 }
 
-TEST_CASE("a system that cannot register memory is tried once") {
+TEST_CASE("registration is tried once on a system that does not support it") {
   for (const CUresult refusal : {CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_NOT_PERMITTED}) {
     SegmentsTest test(kRegistering);
     test.tap.refuse_all(DriverCall::mem_host_register, refusal);
@@ -185,7 +184,7 @@ TEST_CASE("a system that cannot register memory is tried once") {
   }
 }
 
-TEST_CASE("where the system has no pages, the driver is asked for its own") {
+TEST_CASE("if the system has no pages, the driver allocates") {
   Options options = kRegistering;
   options.map = no_pages;
   SegmentsTest test(options);
@@ -194,8 +193,8 @@ TEST_CASE("where the system has no pages, the driver is asked for its own") {
   CHECK(test.reports.all().empty());
 }
 
-TEST_CASE("memory that a device would see at another address is the driver's to allocate") {
-  SUBCASE("because a device says so") {
+TEST_CASE("the driver allocates if a device sees registered memory at another address") {
+  SUBCASE("a device reports it") {
     SegmentsTest test(kRegistering, [] {
       sim::Config config = machine(64_MiB, 2);
       config.same_host_address = false;
@@ -206,7 +205,7 @@ TEST_CASE("memory that a device would see at another address is the driver's to 
     CHECK(test.allocations() == 2);
     CHECK(test.driver.calls()[std::size_t(DriverCall::device_get_attribute)] <= 2);
   }
-  SUBCASE("because a device says nothing, which is asked again") {
+  SUBCASE("the query of a device fails, and is repeated") {
     SegmentsTest test(kRegistering);
     test.tap.refuse(DriverCall::device_get_attribute, CUDA_ERROR_UNKNOWN);
     CHECK(test.obtain(2_MiB));
@@ -216,14 +215,14 @@ TEST_CASE("memory that a device would see at another address is the driver's to 
   }
 }
 
-TEST_CASE("half a TiB in one piece is the driver's to allocate, for registering it fails") {
+TEST_CASE("the driver allocates segments of half a TiB, which cannot be registered") {
   SegmentsTest test(kRegistering, machine(2_GiB * 512));
   CHECK(test.obtain(PinnedSegments::kRegistrationBytesMax));
   CHECK(test.allocations() == 1);
   CHECK(test.driver.calls()[std::size_t(DriverCall::mem_host_register)] == 0);
 }
 
-TEST_CASE("a segment that the driver does not unpin is still there, and goes the next time") {
+TEST_CASE("a segment that the driver fails to unpin is kept, and a retry returns it") {
   for (const Options& options : {kRegistering, kAllocating}) {
     SegmentsTest test(options);
     CHECK(test.obtain(2_MiB));
@@ -261,7 +260,7 @@ TEST_CASE("the least recently used segments are returned first, and only as many
   CHECK(test.heap.segments().size() == 1);
 }
 
-TEST_CASE("pages are bound to a node that the machine lacks only as far as it can, and said once") {
+TEST_CASE("a failure to bind pages to a missing NUMA node is reported once") {
   Options options = kRegistering;
   options.node = 1022;
   SegmentsTest test(options);
@@ -272,7 +271,7 @@ TEST_CASE("pages are bound to a node that the machine lacks only as far as it ca
   CHECK(test.reports.mention("NUMA node 1022"));
 }
 
-TEST_CASE("pinning and unpinning make no context but the calling thread's own device's") {
+TEST_CASE("pinning and unpinning create only the context of the current device") {
   for (const Options& options : {kRegistering, kAllocating}) {
     SegmentsTest test(options, machine(64_MiB, 2));
     test.registry.set_current(Device::cuda(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much more pinned memory there is than was asked for.
+// How much more pinned memory is reserved than requested.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -68,7 +68,7 @@ double over(std::size_t more, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("a single block from 10 KiB on takes less than 5 % more than was asked") {
+TEST_CASE("a single block of 10 KiB or more takes less than 5 % more than requested") {
   PinnedTest test(large_host(), untouched());
   for (std::size_t power = 16_KiB; power <= 1_GiB; power *= 2) {
     for (const std::size_t bytes : {power - 1, power, power + 1, power + power / 2 + 1}) {
@@ -85,7 +85,7 @@ TEST_CASE("a single block from 10 KiB on takes less than 5 % more than was asked
   CHECK(over(test.counters().bytes_active.current, 10_KiB + 1) < 0.05);
 }
 
-TEST_CASE("blocks of all sizes take 5 % more than was asked at most, where powers of two take 30") {
+TEST_CASE("blocks of all sizes take at most 5 % more than requested, and powers of two 30 %") {
   PinnedTest test(large_host(), untouched());
   Random random(7);
   std::vector<Allocation> blocks;
@@ -106,7 +106,7 @@ TEST_CASE("blocks of all sizes take 5 % more than was asked at most, where power
   check_whole(test.memory);
 }
 
-TEST_CASE("2^k + 1 bytes take no more than 2^k, where a power of two takes twice as much") {
+TEST_CASE("2^k + 1 bytes are not rounded up to the next power of two") {
   PinnedTest test(large_host(), untouched());
   std::vector<Allocation> blocks;
   std::size_t by_powers = 0;
@@ -119,11 +119,10 @@ TEST_CASE("2^k + 1 bytes take no more than 2^k, where a power of two takes twice
   CHECK(over(by_powers, now.bytes_requested.current) > 0.99);
 }
 
-TEST_CASE(
-    "a program of mixed sizes reserves 5 % beyond its peak at most, where that is the limit") {
+TEST_CASE("a program of mixed sizes reserves at most slack_max beyond its peak") {
   std::optional<double> slack_max;
-  SUBCASE("and less than by powers of two, where there is none") {}
-  SUBCASE("by giving back what no block of that size wants") {
+  SUBCASE("without slack_max it reserves less than with powers of two") {}
+  SUBCASE("with slack_max it returns segments") {
     slack_max = 0.05;
   }
   CAPTURE(slack_max.has_value());

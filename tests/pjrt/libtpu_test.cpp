@@ -35,7 +35,7 @@ struct Topology {
 
 }  // namespace
 
-TEST_CASE("without a TPU the client fails with a code and a text") {
+TEST_CASE("without a TPU client creation fails with a code and a text") {
   const std::string message = message_of<Error>([] { return open_pjrt(libtpu()); });
   CHECK(contains(message, "libtpu.so: PJRT_Client_Create failed with "));
 }

@@ -59,7 +59,7 @@ TEST_CASE("a part is read from the whole if the plug-in reports late that it rea
   }
 }
 
-TEST_CASE("a file fills a buffer, in parts where the plug-in can") {
+TEST_CASE("a file fills a buffer, in parts if the plug-in supports them") {
   const TemporaryFolder folder;
   const auto content = numbered_bytes(9_MiB + 5);
   const std::string path = (folder.path() / "content").string();
@@ -77,7 +77,7 @@ TEST_CASE("a file fills a buffer, in parts where the plug-in can") {
   }
 }
 
-TEST_CASE("a file that fails in the middle fails the buffer and its reads") {
+TEST_CASE("a file that fails halfway fails the buffer and its reads") {
   const TemporaryFolder folder;
   const auto content = numbered_bytes(9_MiB);
   const std::string path = (folder.path() / "content").string();
@@ -95,7 +95,7 @@ TEST_CASE("a file that fails in the middle fails the buffer and its reads") {
   });
 }
 
-TEST_CASE("a thousand buffers live at once, and none is left") {
+TEST_CASE("a thousand buffers live at once and are all released") {
   PluginFixture fixture({{"late", true}, {"devices", std::int64_t{4}}});
   std::vector<std::vector<std::byte>> contents;
   std::vector<DeviceBuffer> buffers;
@@ -109,7 +109,7 @@ TEST_CASE("a thousand buffers live at once, and none is left") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a buffer is filled when the plug-in is done with the source, which may be later") {
+TEST_CASE("a buffer is filled when the plug-in is done with the source") {
   for (const bool is_late : {false, true}) {
     CAPTURE(is_late);
     PluginFixture fixture({{"holds_source", true}, {"late", is_late}});
@@ -160,7 +160,7 @@ TEST_CASE("a plug-in that cannot call back is waited for") {
   }
 }
 
-TEST_CASE("threads share a client whose events are late") {
+TEST_CASE("threads share a client with delayed events") {
   PluginFixture fixture({{"late", true}});
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;

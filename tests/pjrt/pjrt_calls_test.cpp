@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What berth costs above a plug-in, as calls of the plug-in and of the driver.
+// The overhead of berth above a plug-in, as calls of the plug-in and of the driver.
 #include <map>
 #include <string>
 #include <vector>
@@ -40,7 +40,7 @@ Calls calls_of(const PluginFixture& fixture, const Body& body) {
   return made;
 }
 
-TEST_CASE("a transfer makes the calls that the plug-in needs for it, and no other") {
+TEST_CASE("a transfer makes only the calls that the plug-in needs") {
   PluginFixture fixture;
   for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1 << 20}}) {
     CAPTURE(bytes);
@@ -81,7 +81,7 @@ TEST_CASE("a transfer makes the calls that the plug-in needs for it, and no othe
   }
 }
 
-TEST_CASE("listing devices calls neither the plug-in nor the driver: both were asked once") {
+TEST_CASE("listing devices calls neither the plug-in nor the driver") {
   PluginFixture fixture({{"devices", std::int64_t{8}}});
   const std::uint64_t driver_before = driver_calls(fixture.runtime());
   CHECK(calls_of(fixture, [&] {

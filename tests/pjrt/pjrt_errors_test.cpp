@@ -25,7 +25,7 @@ PjrtOption fail(const char* function) {
 
 }  // namespace
 
-TEST_CASE("what is no plug-in, or one of another version, is refused by name") {
+TEST_CASE("a library that is no plug-in, or of another version, is refused by name") {
   const auto refusal = [](const std::string& path) { return open_pjrt({"", path}); };
   CHECK(contains(message_of<InvalidArgument>([&] { return refusal("/nonexistent.so"); }),
                  "/nonexistent.so cannot be loaded as a PJRT plug-in: "));
@@ -65,7 +65,7 @@ TEST_CASE("a plug-in with a longer struct for a client gets one") {
   CHECK(content_of(fixture.buffers().create(fixture.device(0), content.data(), 100)) == content);
 }
 
-TEST_CASE("an error has the plug-in, the function, the code by name and number, and the text") {
+TEST_CASE("an error names the plug-in, the function and the code with its text") {
   PluginFixture fixture({fail("Client_BufferFromHostBuffer"), {"fail_code", std::int64_t{10}}});
   try {
     static_cast<void>(fixture.buffers().create(fixture.device(0), "abc", 3));
@@ -80,7 +80,7 @@ TEST_CASE("an error has the plug-in, the function, the code by name and number, 
   }
 }
 
-TEST_CASE("codes that berth has types for become those types") {
+TEST_CASE("codes map to the error types of berth") {
   const auto fixture_of = [](std::int64_t code) {
     return std::make_unique<PluginFixture>(
         std::vector<PjrtOption>{fail("Client_BufferFromHostBuffer"), {"fail_code", code}});
@@ -95,7 +95,7 @@ TEST_CASE("codes that berth has types for become those types") {
                  "a code that berth does not know (77)"));
 }
 
-TEST_CASE("a device that is full refuses, and serves again once there is room") {
+TEST_CASE("a full device refuses a buffer, and accepts it once there is room") {
   PluginFixture fixture({{"memory_bytes", std::int64_t{1000}}});
   const auto content = numbered_bytes(1000);
   {
@@ -109,7 +109,7 @@ TEST_CASE("a device that is full refuses, and serves again once there is room") 
   CHECK(content_of(fixture.buffers().create(fixture.device(0), content.data(), 1000)) == content);
 }
 
-TEST_CASE("each function that fails leaves nothing behind") {
+TEST_CASE("each failing function leaves nothing behind") {
   for (const char* function : {"Client_Create", "Client_AddressableDevices"}) {
     CAPTURE(function);
     CHECK(contains(message_of<BackendError>([&] {
@@ -137,7 +137,7 @@ TEST_CASE("each function that fails leaves nothing behind") {
   }
 }
 
-TEST_CASE("an event that fails is the failure of its transfer, and of those behind it") {
+TEST_CASE("a failed event fails its transfer and those that depend on it") {
   for (const bool is_late : {false, true}) {
     PluginFixture fixture(
         {{"fail_event", std::string("Client_BufferFromHostBuffer")}, {"late", is_late}});
@@ -157,7 +157,7 @@ TEST_CASE("an event that fails is the failure of its transfer, and of those behi
   }
 }
 
-TEST_CASE("a plug-in that reports success and gives nothing is an error") {
+TEST_CASE("a plug-in that reports success without a result causes an error") {
   const auto told = [](const char* function) {
     return PjrtOption{"gives_nothing", std::string(function)};
   };
@@ -207,7 +207,7 @@ TEST_CASE("a plug-in that reports success and gives nothing is an error") {
   }
 }
 
-TEST_CASE("an exception that a plug-in throws is an error of its own") {
+TEST_CASE("an exception of a plug-in becomes an error") {
   CHECK(contains(message_of<BackendError>([&] {
                    return open_pjrt({"", plugin_path("current"), {{"throws", true}}});
                  }),
@@ -228,7 +228,7 @@ TEST_CASE("two plug-ins for one name, and names of berth's own, are refused befo
   CHECK(contains(refusal("cuda"), "cuda is a device type of berth's own"));
 }
 
-TEST_CASE("a buffer outlives the client, and is refused") {
+TEST_CASE("a buffer that outlives its client is refused") {
   DeviceBuffer buffer;
   {
     PluginFixture fixture({{"late", true}});

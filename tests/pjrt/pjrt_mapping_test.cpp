@@ -32,7 +32,7 @@ TEST_CASE("host memory is mapped until its owner ends, and transfers use it mean
   CHECK(plugin_objects_live(fixture.path) == before);
 }
 
-TEST_CASE("memory that is mapped cannot be mapped again, nor a part of it") {
+TEST_CASE("mapped memory, or a part of it, cannot be mapped again") {
   PluginFixture fixture;
   std::vector<std::byte> memory(300);
   DeviceBuffers& buffers = fixture.buffers();
@@ -57,7 +57,7 @@ TEST_CASE("memory that is mapped cannot be mapped again, nor a part of it") {
   CHECK(!buffers.map_host_memory(fixture.device(0), nullptr, 0));
 }
 
-TEST_CASE("a mapping that is left at the end of its Runtime is ended there") {
+TEST_CASE("a mapping left at the end of its Runtime is removed") {
   std::vector<std::byte> memory(100);
   std::optional<HostMapping> left;
   {
@@ -68,7 +68,7 @@ TEST_CASE("a mapping that is left at the end of its Runtime is ended there") {
   left.reset();
 }
 
-TEST_CASE("a plug-in that maps nothing says so, and leaves nothing mapped") {
+TEST_CASE("a plug-in without mapping support is refused, and nothing stays mapped") {
   std::vector<std::byte> memory(100);
   {
     PluginFixture old({}, "old");

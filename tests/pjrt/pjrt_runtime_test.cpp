@@ -55,7 +55,7 @@ TEST_CASE("a plug-in's devices have their names, kinds, attributes and memory") 
   CHECK(description.attributes.size() == 8);  // the value of unknown type is left out
 }
 
-TEST_CASE("memory statistics are those that the plug-in sets") {
+TEST_CASE("memory statistics are those that the plug-in reports") {
   PluginFixture fixture({{"memory_bytes", std::int64_t{1} << 20}});
   const auto content = numbered_bytes(1000);
   const DeviceBuffer buffer = fixture.buffers().create(fixture.device(0), content.data(), 1000);
@@ -88,7 +88,7 @@ TEST_CASE("BERTH_CONF registers plug-ins with options") {
   CHECK(plugin_objects_live(path) == 0);
 }
 
-TEST_CASE("a plug-in of the options that cannot be used is a problem of its type") {
+TEST_CASE("a plug-in in the options that cannot be loaded is reported for its type") {
   RuntimeOptions options;
   options.pjrt = {{"missing", "/nonexistent/plugin.so"}};
   Simulation simulation({}, options);
@@ -114,7 +114,7 @@ TEST_CASE("options that name a type twice, or one of berth's own, are refused") 
   CHECK(plugin_objects_live(path) == 0);
 }
 
-TEST_CASE("plug-ins as text are read back as written") {
+TEST_CASE("plug-ins as text are read back unchanged") {
   for (const char* text : {"none", "tpu:libtpu.so", "a:/x/y.so;b:z.so",
                            "a:x?i=-3&f=2.5&t=true&n=false&s=word&q='7'&e="}) {
     CAPTURE(text);
@@ -162,7 +162,7 @@ TEST_CASE("the devices of a topology are described, and have no memory") {
   CHECK(plugin_objects_live(path) == 0);
 }
 
-TEST_CASE("the variables that select devices of a make are named beside its devices") {
+TEST_CASE("errors and descriptions name the variables that select devices of the vendor") {
   const auto refusal = [](const char* name) {
     Simulation simulation(two_cuda_devices());
     simulation.runtime->register_pjrt(name, plugin_path("current"));

@@ -153,7 +153,7 @@ TEST_CASE("threads create, copy and read buffers at once") {
   CHECK(calls == 200);
 }
 
-TEST_CASE("a buffer may go while it is filled, read and copied") {
+TEST_CASE("a buffer may be destroyed while it is filled, read and copied") {
   XlaFixture fixture;
   const auto content = numbered_bytes(8_MiB);
   for (int round = 0; round < 20; ++round) {
@@ -172,7 +172,7 @@ TEST_CASE("a buffer may go while it is filled, read and copied") {
   }
 }
 
-TEST_CASE("an option that the plug-in does not accept is its error") {
+TEST_CASE("an option that the plug-in does not accept is an error") {
   const std::string message = message_of<Error>([&] {
     return open_pjrt({"", xla_path(), {{"cpu_device_count", std::string("many")}}});
   });

@@ -27,7 +27,7 @@ std::string hex(const void* data) {
 
 }  // namespace
 
-TEST_CASE("blocks are aligned to 512 bytes and rounded up to them, and to nothing coarser") {
+TEST_CASE("blocks are aligned to 512 bytes and rounded up to a multiple of 512") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();
@@ -62,8 +62,7 @@ TEST_CASE("live blocks do not overlap") {
   });
 }
 
-TEST_CASE(
-    "0 bytes are an empty allocation, without a driver call and without a trace in the counters") {
+TEST_CASE("a request of 0 bytes gives an empty allocation without a driver call or counters") {
   MemoryTest test;
   const Stream stream = test.stream();
   const std::uint64_t calls = driver_calls(*test.runtime);
@@ -82,7 +81,7 @@ TEST_CASE(
   check_whole(test.memory);
 }
 
-TEST_CASE("an impossible size is out of memory with the numbers, and the next call works") {
+TEST_CASE("an impossible size is out of memory, and the next call succeeds") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(small_device(64_MiB), options);
     const Stream stream = test.stream();
@@ -146,7 +145,7 @@ TEST_CASE("an allocation owns its block once, wherever it moves, until released 
   check_whole(test.memory);
 }
 
-TEST_CASE("try_allocate gives what allocate gives") {
+TEST_CASE("try_allocate returns the same results and errors as allocate") {
   MemoryTest test;
   const Stream stream = test.stream();
   Result<Allocation> block = test.memory.try_allocate(1000, stream);
@@ -191,7 +190,7 @@ TEST_CASE("a stream of another Runtime is refused, and nothing changes") {
   check_whole(test.memory);
 }
 
-TEST_CASE("a pointer that is no live block is refused by address, and nothing changes") {
+TEST_CASE("a pointer that is no live block is refused, and nothing changes") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     sim::Config config;
     config.devices = 2;
@@ -239,7 +238,7 @@ TEST_CASE("a pointer that is no live block is refused by address, and nothing ch
   });
 }
 
-TEST_CASE("a double free throws, wherever the memory is now") {
+TEST_CASE("a double free throws, whatever the state of the memory") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();
@@ -270,7 +269,7 @@ TEST_CASE("a double free throws, wherever the memory is now") {
   });
 }
 
-TEST_CASE("owns says whether memory is the allocator's, live or not, without a driver call") {
+TEST_CASE("owns() tells whether memory belongs to the allocator, without a driver call") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();
@@ -420,7 +419,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("the allocators of two devices are two, and so are their memories") {
+TEST_CASE("two devices have separate allocators and memory") {
   sim::Config config;
   config.devices = 2;
   MemoryTest test(config);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where pools come and go: whose memory a block is, how
-// long it lives, what a scope covers, and what captures of others go through meanwhile.
+// Bug classes known from other allocators, with pools: the pool of a block, its lifetime, the
+// extent of a scope, and captures of other threads.
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -32,7 +32,7 @@ bool is_free(const MemoryPool& pool) {
 }  // namespace
 
 // PyTorch 146431, 161193
-TEST_CASE("a pool may go before its blocks, which keep their bytes until they are freed") {
+TEST_CASE("a pool may be closed before its blocks, which keep their bytes until freed") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();
@@ -90,7 +90,7 @@ TEST_CASE("an allocator refuses blocks of another allocator") {
 }
 
 // PyTorch 149802
-TEST_CASE("scopes in each other: the inner one counts, then the outer one again") {
+TEST_CASE("the inner of nested scopes applies, then the outer one again") {
   MemoryTest test;
   const Stream stream = test.stream();
   std::vector<MemoryPool> pools;
@@ -112,7 +112,7 @@ TEST_CASE("scopes in each other: the inner one counts, then the outer one again"
   CHECK(serves(0));
 }
 
-TEST_CASE("a scope keeps its pool open, moved or not, when no handle does") {
+TEST_CASE("a scope keeps its pool open without a handle, also if moved") {
   MemoryTest test;
   const Stream stream = test.stream();
   std::optional<MemoryPool> pool = test.memory.create_pool({.name = "pool"});
@@ -183,8 +183,7 @@ TEST_CASE("a pool of one device serves no stream of another, and no request of i
 }
 
 // PyTorch 180395, 159674
-TEST_CASE(
-    "an error in mid-capture leaves nothing under way: pools serve, close and capture again") {
+TEST_CASE("after an error during a capture pools allocate, close and capture again") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.segment_bytes = 2_MiB;
     PoolsTest test(options);
@@ -222,7 +221,7 @@ TEST_CASE(
 }
 
 // CUB asks events under its lock, whatever is being captured.
-TEST_CASE("no pool asks, marks or waits for anything that is being captured") {
+TEST_CASE("no pool queries, marks or waits for captured streams") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.segment_bytes = 2_MiB;
     PoolsTest test(options);
@@ -275,8 +274,7 @@ TEST_CASE("no pool asks, marks or waits for anything that is being captured") {
   });
 }
 
-TEST_CASE(
-    "a capture of streams that wait for the legacy default stream outlives the ladder on it") {
+TEST_CASE("the ladder on the legacy default stream breaks no capture of blocking streams") {
   PoolsTest test;
   const Stream captured(test.context, {.blocks_with_legacy_default = true});
   const Stream other = test.stream();
@@ -291,8 +289,7 @@ TEST_CASE(
   CHECK(test.memory.try_allocate(60_MiB, other).ok());
 }
 
-TEST_CASE(
-    "of pools that were made and closed by many threads nothing is left, streams come and go") {
+TEST_CASE("pools that many threads create and close leave no memory") {
   MemoryTest test(small_device(256_MiB, sim::Progress::random));
   std::vector<std::thread> threads;
   for (unsigned number = 0; number < 3; ++number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private pools: whose memory is whose, how long it lives, and what scopes send where.
+// Private pools: their memory and its lifetime, and the routes of scopes.
 #include <optional>
 #include <string>
 #include <thread>
@@ -39,7 +39,7 @@ TEST_CASE("a private pool has memory, counters and a name of its own") {
   });
 }
 
-TEST_CASE("what one pool has cached, another does not hand out") {
+TEST_CASE("memory cached in one pool is not allocated from another") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool red = test.memory.create_pool({.name = "red"});
@@ -124,7 +124,7 @@ TEST_CASE("closing a pool waits for the work that used its memory") {
   CHECK(test.log.is_done("use"));
 }
 
-TEST_CASE("a foreign stream that is retired may be destroyed, whichever pools it has memory in") {
+TEST_CASE("a retired foreign stream may be destroyed although pools hold its memory") {
   MemoryTest test(small_device(64_MiB, sim::Progress::manual));
   const Stream survivor = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});
@@ -190,7 +190,7 @@ TEST_CASE("a scope on a destroyed stream routes nothing to its pool") {
   CHECK_FALSE(pool.owns(test.memory.allocate(4096, stream).data()));
 }
 
-TEST_CASE("the scope that was made last counts, and scopes end in any order") {
+TEST_CASE("the latest scope applies, and scopes end in any order") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool outer = test.memory.create_pool({.name = "outer"});
@@ -229,7 +229,7 @@ TEST_CASE("bad names, and streams of other devices, are refused") {
 }
 
 TEST_CASE(
-    "short of memory, a pool gets what others have cached: idle at once, used after its work") {
+    "a pool that is short of memory reclaims cached memory of others, used memory after its work") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(small_device(64_MiB, sim::Progress::manual), options);
     const Stream red = test.stream();

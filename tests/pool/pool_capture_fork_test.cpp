@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools beside captures of other threads, and after a fork.
+// Pools during captures of other threads, and after a fork.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -22,7 +22,7 @@ namespace pool_capture_fork_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("waking breaks no capture of another thread") {
+TEST_CASE("wake() breaks no capture of another thread") {
   for (const SleepContent content : {SleepContent::discard, SleepContent::keep}) {
     for (const bool blocks_with_legacy_default : {false, true}) {
       CAPTURE(content == SleepContent::keep);
@@ -85,7 +85,7 @@ TEST_CASE("an allocator that is destroyed in a forked child calls no driver") {
   memory.reset();
 }
 
-TEST_CASE("in a forked child no function of a pool waits, whatever other threads were about") {
+TEST_CASE("in a forked child no function of a pool waits") {
   MemoryTest test(small_device(64_MiB));
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});
@@ -124,7 +124,7 @@ TEST_CASE("in a forked child no function of a pool waits, whatever other threads
   CHECK_FALSE(hangs);
 }
 
-TEST_CASE("under a limit that was lowered, others give back what is beyond it as well") {
+TEST_CASE("after a limit is lowered, other pools return the excess") {
   for (const bool wakes : {false, true}) {
     CAPTURE(wakes);
     MemoryTest test(small_device(64_MiB));
@@ -142,7 +142,7 @@ TEST_CASE("under a limit that was lowered, others give back what is beyond it as
   }
 }
 
-TEST_CASE("short of memory, a pool waits for what others have freed but streams still use") {
+TEST_CASE("a pool that is short of memory waits for deferred frees of others") {
   PoolsTest test;
   const Stream own = test.stream();
   const Stream user = test.stream();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools that go while something else happens: streams end, blocks are freed, scopes end, requests
-// are served.
+// Pools that are closed while streams or scopes end, blocks are freed or requests are served.
 #include <functional>
 #include <optional>
 #include <thread>
@@ -16,7 +15,7 @@ namespace pool_lifetime_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("freeing a closed pool's last block is over before the pool goes") {
+TEST_CASE("a closed pool is removed after the free of its last block has returned") {
   PoolsTest test;
   const Stream own = test.stream();
   const Stream user = test.stream();
@@ -54,8 +53,7 @@ TEST_CASE("a stream may go away while a pool is closed") {
   CHECK(test.memory.pool_snapshots().empty());
 }
 
-TEST_CASE(
-    "a request that a scope sent to a pool is served by it, though the scope ends meanwhile") {
+TEST_CASE("a request routed to a pool is served although the scope ends meanwhile") {
   std::optional<MemoryPool> pool;
   std::optional<PoolScope> scope;
   SecondThread second;
@@ -115,7 +113,7 @@ TEST_CASE("a pool that could not be closed at once is closed later") {
   CHECK(test.memory.pool_snapshots().empty());
 }
 
-TEST_CASE("a closed pool is removed although it sleeps and its last blocks awaited an event") {
+TEST_CASE("a closed pool with deferred frees is removed although it sleeps") {
   PoolsTest test;
   const Stream own = test.stream();
   const Stream user = test.stream();
@@ -144,7 +142,7 @@ TEST_CASE("sleep by name leaves live blocks of closed pools alone") {
   CHECK_FALSE(test.simulator.peek(address_of(block.data()), 1).empty());
 }
 
-TEST_CASE("a scope of a thread that is over covers no later thread") {
+TEST_CASE("a scope of an ended thread applies to no later thread") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});
@@ -155,7 +153,7 @@ TEST_CASE("a scope of a thread that is over covers no later thread") {
   CHECK_FALSE(pool.owns(block.data()));
 }
 
-TEST_CASE("a scope on the legacy default stream covers it under both of its names") {
+TEST_CASE("a scope on the legacy default stream applies to both of its handles") {
   MemoryTest test;
   MemoryPool pool = test.memory.create_pool({.name = "pool"});
   const PoolScope scope = PoolScope::on_stream(pool, test.runtime->default_stream(Device::cuda(0)));

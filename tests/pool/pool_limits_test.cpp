@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits, where pools and failures of the driver come together: nothing is left half grown, and
-// nobody gives for what it would not help.
+// Limits with several pools and failures of the driver: no growth is left half done, and no pool
+// returns memory that would not help.
 #include <chrono>
 #include <csignal>
 #include <unistd.h>
@@ -62,7 +62,7 @@ TEST_CASE("a failed query under the soft limit leaves no partial growth") {
   }
 }
 
-TEST_CASE("beyond the soft limit growing does not go on for ever") {
+TEST_CASE("a request beyond the soft limit does not loop forever") {
   const auto code = exit_code_of([] {
     std::signal(SIGALRM, SIG_DFL);
     alarm(kHangSeconds);
@@ -78,7 +78,7 @@ TEST_CASE("beyond the soft limit growing does not go on for ever") {
   CHECK(code == 0);
 }
 
-TEST_CASE("trim says all that it gave back, that of closed pools included") {
+TEST_CASE("trim reports all returned bytes, including those of closed pools") {
   MemoryTest test(small_device(64_MiB));
   const Stream stream = test.stream();
   Allocation block;
@@ -90,7 +90,7 @@ TEST_CASE("trim says all that it gave back, that of closed pools included") {
   CHECK(test.memory.trim() == 2_MiB);
 }
 
-TEST_CASE("asking for what was not needed lately does not forget what was needed before") {
+TEST_CASE("a query of a short period does not discard older demand") {
   using std::chrono::seconds;
   DemandHistory history;
   const DemandHistory::Time begin{};

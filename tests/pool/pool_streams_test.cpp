@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools that come and go together with streams.
+// Pools that are created and closed together with streams.
 #include <thread>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace pool_streams_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("a closed pool hears of streams that go away, for as long as it has a live block") {
+TEST_CASE("a closed pool with a live block is notified of destroyed streams") {
   MemoryTest test(small_device(64_MiB));
   Allocation live;
   {
@@ -62,7 +62,7 @@ TEST_CASE("a pool is notified of a foreign stream that the device allocator reti
   test.simulator.run_all();
 }
 
-TEST_CASE("threads whose pools and streams come and go meet no stream that has gone") {
+TEST_CASE("threads create and destroy pools and streams without using a destroyed stream") {
   MemoryTest test(small_device(256_MiB));
   std::vector<std::thread> threads;
   for (int index = 0; index < 4; ++index) {

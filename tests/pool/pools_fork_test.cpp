@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process with private pools, scopes and a thread in the background is forked while another
-// thread is busy with all of them. The child must not wait for locks that nobody will open, nor
-// call the driver.
+// A process with private pools, scopes and a background thread is forked while another thread uses
+// all of them. The child must not wait for locks that are never released, nor call the driver.
 #include <atomic>
 #include <chrono>
 #include <optional>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools, scopes and streams come and go on several threads at once. The thread sanitizer looks on.
+// Pools, scopes and streams are created and destroyed on several threads at once. Also run under
+// the thread sanitizer.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -95,7 +96,7 @@ TEST_CASE("a pool sleeps and wakes while other threads allocate from it and free
   CHECK(find_discrepancies(pool.snapshot()).empty());
 }
 
-TEST_CASE("two pools that are short at once ask each other, and neither waits for ever") {
+TEST_CASE("two pools that reclaim from each other at once do not deadlock") {
   MemoryTest test(small_device(64_MiB));
   std::array<MemoryPool, 2> pools{test.memory.create_pool({.name = "red"}),
                                   test.memory.create_pool({.name = "blue"})};

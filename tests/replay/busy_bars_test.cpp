@@ -100,8 +100,7 @@ std::optional<BusyFigures> measure(const char* name, std::uint64_t kernel_us, Ot
 
 }  // namespace
 
-TEST_CASE(
-    "no program of several streams wastes more, or calls the driver more often, than its bar") {
+TEST_CASE("waste and driver calls of programs with several streams stay within their bars") {
   for (const BusyBar& bar : kBars) {
     CAPTURE(bar.trace);
     CAPTURE(bar.kernel_us);
@@ -113,7 +112,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("where streams wait before memory grows, hardly more is reserved than was ever live") {
+TEST_CASE("with waits before growth, little more is reserved than was ever live") {
   for (const WaitsBar& bar : kWaitsBars) {
     CAPTURE(bar.trace);
     CAPTURE(static_cast<int>(bar.uses));

@@ -75,7 +75,7 @@ BusyFigures measure(const Trace& trace, const BusyOptions& options) {
 
 }  // namespace
 
-TEST_CASE("without work the bound is what is live at most") {
+TEST_CASE("without work the bound is the peak of live bytes") {
   CHECK(reserved(hand_over(0), busy(0)) == 4_MiB + 1);
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("memory with work pending serves its own stream and no other") {
   CHECK(reserved(own, busy(1'000'000)) == 4_MiB);
 }
 
-TEST_CASE("memory whose work is done serves every stream, from the moment on at which it is") {
+TEST_CASE("memory serves every stream from the moment at which its work is done") {
   // Queued after 2.3 us, done after 5.3 us; a request of one byte lets the host be at 4.6 us, two
   // 6.9. What comes last is served by the block that was not done in time for the one before.
   CHECK(reserved(hand_over(1), busy(3'000)) == 8_MiB + 1);
@@ -95,7 +95,7 @@ TEST_CASE("memory whose work is done serves every stream, from the moment on at 
   CHECK(reserved(hand_over(1), busy(kLaunchNs)) == 4_MiB + 2);
 }
 
-TEST_CASE("a stream takes first what it freed last, which is of no use to others for longest") {
+TEST_CASE("a stream reuses its latest free first") {
   std::vector<TraceEvent> events = {
       alloc(1, 4_MiB, 0), alloc(4, 1, 1),       release(1, 4_MiB, 0),  // done at 22.3 us
       alloc(2, 3_MiB, 0), release(2, 3_MiB, 0),                        // of 1; done at 42.3 us
@@ -185,7 +185,7 @@ TEST_CASE("a seed determines the program") {
   CHECK(waits() != first);
 }
 
-TEST_CASE("blocks whose frees are the trace's last rows are freed when the pass is over") {
+TEST_CASE("blocks freed by the last rows of a trace are freed at the end of the pass") {
   const BusyProgram program(
       make_trace({alloc(1, 100), alloc(2, 200), alloc(3, 300), release(1, 100), alloc(4, 400),
                   release(4, 400), release(2, 200)}),
@@ -196,7 +196,7 @@ TEST_CASE("blocks whose frees are the trace's last rows are freed when the pass 
   CHECK(bytes == std::vector<std::uint64_t>{400, 200, 300});
 }
 
-TEST_CASE("what persists is a quarter, another one in each pass, and counts in the next pass") {
+TEST_CASE("another quarter of the blocks persists in each pass and counts in the next") {
   std::vector<TraceEvent> events;
   for (std::int64_t id = 0; id < 400; ++id) events.push_back(alloc(id, 1_MiB));
   BusyOptions options = busy(0, 3);
@@ -226,14 +226,14 @@ TEST_CASE("a header that names no streams is refused") {
       InvalidArgument);
 }
 
-TEST_CASE("the allocator meets work that is pending, and its own calls take virtual time") {
+TEST_CASE("the allocator sees pending work, and its driver calls take virtual time") {
   // As the bound: nothing of stream 0 for stream 1 while it works.
   CHECK(measure(hand_over(0), busy(0)).passes[0].bytes_reserved_peak < 8_MiB);
   CHECK(measure(hand_over(0), busy(1'000'000'000)).passes[0].bytes_reserved_peak >= 8_MiB);
   CHECK(measure(hand_over(0), busy(0)).passes[0].virtual_ns > 0);
 }
 
-TEST_CASE("no allocator that makes no stream wait needs less than the bound in its own time") {
+TEST_CASE("an allocator without stream waits needs at least the bound of its own timing") {
   for (const std::string name : {"own-pipeline3", "own-sharded4"}) {
     for (const std::uint64_t kernel_ns : {3'000u, 20'000u, 200'000u}) {
       CAPTURE(name);
@@ -265,7 +265,7 @@ TEST_CASE("the same program makes the same calls at the same times") {
   }
 }
 
-TEST_CASE("no order is missing between the uses of a byte") {
+TEST_CASE("all uses of a byte are ordered") {
   // A finding that nobody takes ends the process.
   for (const OtherUses uses : {OtherUses::record_stream, OtherUses::record_use}) {
     for (const std::string name : {"own-pipeline3", "own-sharded4"}) {
@@ -296,7 +296,7 @@ TEST_CASE("threads take turns of up to kTurnMax operations") {
   }
 }
 
-TEST_CASE("two threads that take turns on one stream call no driver in the fourth pass") {
+TEST_CASE("two threads that take turns on one stream make no driver call in the fourth pass") {
   for (const std::string name : {"own-rotation2", "own-rotation64", "own-rotation512"}) {
     CAPTURE(name);
     BusyOptions options = busy(20'000, 4);
@@ -305,7 +305,7 @@ TEST_CASE("two threads that take turns on one stream call no driver in the fourt
   }
 }
 
-TEST_CASE("a synthetic trace is one that the trace reader would take") {
+TEST_CASE("a synthetic trace satisfies the rules of the trace reader") {
   for (const SyntheticTrace& made : synthetic_traces()) {
     CAPTURE(made.name);
     const Trace trace = made.make();

@@ -43,7 +43,7 @@ std::vector<std::string> recorded_traces() {
 
 }  // namespace
 
-TEST_CASE("every recorded trace is served in full, and every check holds after each operation") {
+TEST_CASE("every recorded trace succeeds, and every check holds after each operation") {
   ReplayOptions options;
   options.validate = true;
   test::Thinned thinned(5);

@@ -24,7 +24,7 @@ ReplayPlan only_plan(const Trace& trace) {
 
 }  // namespace
 
-TEST_CASE("the peak is of bytes live at once, as asked for, and says where it is reached first") {
+TEST_CASE("the live peak counts requested bytes and gives the operation that reaches it first") {
   const ReplayPlan plan = only_plan(make_trace({
       alloc(1, 1000),
       alloc(2, 2001),
@@ -39,7 +39,7 @@ TEST_CASE("the peak is of bytes live at once, as asked for, and says where it is
   CHECK(plan.live_peak().operation == 1);
 }
 
-TEST_CASE("a refused request is not live, and neither is its free counted") {
+TEST_CASE("a refused request and its free do not count as live") {
   const ReplayPlan plan = only_plan(make_trace({
       alloc(1, 100),
       alloc(2, 5000),
@@ -53,7 +53,7 @@ TEST_CASE("a refused request is not live, and neither is its free counted") {
   CHECK(plan.live_peak(refused).operation == 3);
 }
 
-TEST_CASE("slots are as many as blocks are live at once, and live blocks never share one") {
+TEST_CASE("there are as many slots as blocks live at once, and live blocks never share a slot") {
   const ReplayPlan plan = only_plan(make_trace({
       alloc(10, 1),
       alloc(11, 1),
@@ -83,7 +83,7 @@ TEST_CASE("streams are numbered by first use behind the default stream") {
   CHECK(plan.operations[3].stream == 1);
 }
 
-TEST_CASE("a block is freed where it was reusable: at free_completed where there is one") {
+TEST_CASE("a block is freed at free_completed if there is one") {
   const ReplayPlan plan = only_plan(make_trace({
       alloc(1, 100),
       event(TraceOp::free_requested, 1, 100),
@@ -96,7 +96,7 @@ TEST_CASE("a block is freed where it was reusable: at free_completed where there
   CHECK(plan.live_peak().bytes == 150);
 }
 
-TEST_CASE("free_requested frees where no free_completed follows") {
+TEST_CASE("a block is freed at free_requested if no free_completed follows") {
   const ReplayPlan plan = only_plan(make_trace({
       alloc(1, 100),
       event(TraceOp::free_requested, 1, 100),
@@ -107,7 +107,7 @@ TEST_CASE("free_requested frees where no free_completed follows") {
   CHECK(plan.live_peak().bytes == 100);
 }
 
-TEST_CASE("what the recorded allocator did is left out, what was live before is not") {
+TEST_CASE("events of the recorded allocator are ignored, and initially live blocks are not") {
   const ReplayPlan plan = only_plan(make_trace({
       event(TraceOp::init_segment, 1, 2_MiB),
       event(TraceOp::init_alloc, 1, 100),
@@ -138,7 +138,7 @@ TEST_CASE("each recorded device has a plan of its own") {
   CHECK(plans[1].streams == 1);
 }
 
-TEST_CASE("a trace that makes no sense is refused by name") {
+TEST_CASE("an inconsistent trace is refused by name") {
   CHECK_THROWS_WITH_AS(plan_replay(make_trace({alloc(5, 1), alloc(5, 1)})),
                        "made by hand: block 5 is allocated while it is live; accepted: one "
                        "allocation for each id",

@@ -72,7 +72,7 @@ TEST_CASE("waste is peak reserved over peak live, as computed by hand") {
   CHECK(filled.waste() == doctest::Approx(0.0));
 }
 
-TEST_CASE("the live peak does not come from the allocator's rounding") {
+TEST_CASE("the live peak counts requested bytes, not rounded ones") {
   const ReplayResult result = replay_fresh(plan_of({alloc(1, 1), alloc(2, 513)}));
   CHECK(result.bytes_live_peak == 514);
 }
@@ -111,7 +111,7 @@ TEST_CASE("refused requests are counted, and their frees skipped") {
   CHECK(result.bytes_reserved_peak <= 4_MiB);
 }
 
-TEST_CASE("where nothing could be served there is no waste to speak of") {
+TEST_CASE("waste is undefined if no request succeeded") {
   DeviceAllocatorOptions limited;
   limited.limits.bytes_reserved_max = 2_MiB;
   const ReplayResult result = replay_fresh(plan_of({alloc(1, 3_MiB)}), {}, limited);
@@ -129,7 +129,7 @@ TEST_CASE("a block that is still live after a pass is a leak") {
                        CheckFailure);
 }
 
-TEST_CASE("validation does not believe the allocator's own sums") {
+TEST_CASE("validation checks the allocator's counters against the replay's") {
   Runtime runtime;
   const Allocation not_of_the_replay =
       runtime.memory(kDevice).allocate(1000, runtime.default_stream(kDevice));
@@ -153,7 +153,7 @@ TEST_CASE("a replay with many sizes and streams passes every check") {
   }
 }
 
-TEST_CASE("zero bytes are an operation like any other") {
+TEST_CASE("a request of 0 bytes counts as an operation") {
   const ReplayResult result =
       replay_fresh(plan_of({alloc(1, 0), alloc(2, 8), release(1, 0)}), validated());
   CHECK(result.operations == 3);
@@ -187,7 +187,7 @@ TEST_CASE("progress rises to every operation of every pass") {
   CHECK(seen.back() == 30'000);
 }
 
-TEST_CASE("a replayer stands still where it is told, with that much memory live") {
+TEST_CASE("a replayer stops at a given operation with the memory of that moment live") {
   Runtime runtime;
   const ReplayPlan plan = plan_of({
       alloc(1, 1000),

@@ -42,7 +42,7 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-TEST_CASE("what the device lacks is what the allocator counts as reserved, at its peak too") {
+TEST_CASE("memory used on the device equals the allocator's reserved bytes, at the peak too") {
   SimulatedSession machine;
   MeasuredMemory<BerthAllocator> memory(machine.session());
   run_steady_load(memory, kLogSmall, machine.session().stream());
@@ -53,8 +53,7 @@ TEST_CASE("what the device lacks is what the allocator counts as reserved, at it
   CHECK(memory.bytes_live_peak() <= kSteadyBytes);
 }
 
-TEST_CASE(
-    "no trace wastes more than its bar in its first pass, nor their median more than its own") {
+TEST_CASE("waste in the first pass stays within the bar of each trace and of the median") {
   std::vector<double> wastes;
   for (const ReplayPlan& plan : traces()) {
     CAPTURE(plan.name);
@@ -74,14 +73,14 @@ TEST_CASE("no trace wastes more than its bar in ten passes") {
   }
 }
 
-TEST_CASE("a trace is served on a device that has its peak and 2 % more") {
+TEST_CASE("a trace succeeds on a device with 2 % more memory than its peak") {
   for (const ReplayPlan& plan : traces()) {
     CAPTURE(plan.name);
     CHECK(refused_when_squeezed<BerthAllocator>(plan) <= bars_of(plan.name).squeezed_refused);
   }
 }
 
-TEST_CASE("the fourth pass of a trace calls no driver") {
+TEST_CASE("the fourth pass of a trace makes no driver call") {
   for (const ReplayPlan& plan : traces()) {
     CAPTURE(plan.name);
     CHECK(driver_calls_of_pass<BerthAllocator>(plan, 4) <= bars_of(plan.name).pass4_calls);

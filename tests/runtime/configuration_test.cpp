@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RuntimeOptions as text: what each key sets, what is refused and how, and who goes before whom.
+// RuntimeOptions as text: what each key sets, what is refused and how, and the precedence of
+// sources.
 #include "berth/configuration.hpp"
 
 #include <chrono>
@@ -98,7 +99,7 @@ TEST_CASE("every key sets its option") {
     CHECK_MESSAGE(entry.second != defaults.at(entry.first), entry.first);
 }
 
-TEST_CASE("what is left out stays as the code has it, callbacks too") {
+TEST_CASE("omitted keys keep the values of the code, callbacks included") {
   RuntimeOptions code = all_different();
   code.report = [](const Report&) {};
   code.device_allocator.on_pressure = [](std::size_t) { return false; };
@@ -110,7 +111,7 @@ TEST_CASE("what is left out stays as the code has it, callbacks too") {
   CHECK(changed.device_allocator.on_pressure != nullptr);
 }
 
-TEST_CASE("a word takes a value away again") {
+TEST_CASE("none, never and 0 reset an option") {
   const RuntimeOptions options =
       configure(all_different(),
                 "bytes_reserved_max=none,bytes_reserved_soft_max=none,release_unused_after=never,"
@@ -125,7 +126,7 @@ TEST_CASE("a word takes a value away again") {
   CHECK(options.device_allocator.headroom_bytes == MemoryAmount(0));
 }
 
-TEST_CASE("describe() gives values that configure() reads back, in the words that people use") {
+TEST_CASE("configure() reads back the values of describe(), which are in natural units") {
   RuntimeOptions defaults;
   defaults.driver = "cuda";
   for (const RuntimeOptions& options : {defaults, all_different()})
@@ -160,7 +161,7 @@ TEST_CASE("describe() gives values that configure() reads back, in the words tha
   }
 }
 
-TEST_CASE("a percentage that people write comes back as it was written") {
+TEST_CASE("a percentage is described as it was written") {
   for (int tenths = 0; tenths <= 1000; ++tenths) {
     const std::string percent =
         std::to_string(tenths / 10) + (tenths % 10 ? "." + std::to_string(tenths % 10) : "") + "%";
@@ -169,7 +170,7 @@ TEST_CASE("a percentage that people write comes back as it was written") {
   }
 }
 
-TEST_CASE("a value that is not accepted is quoted, with what is") {
+TEST_CASE("a refused value is quoted with the accepted ones") {
   for (const ConfigurationEntry& entry : describe({})) {
     for (const std::string value : {"", "-1", "yes", "12parsecs", "0x10", "nan%", "\x01\xff/"}) {
       CAPTURE(entry.key);
@@ -235,7 +236,7 @@ TEST_CASE("a value that is not accepted is quoted, with what is") {
   }
 }
 
-TEST_CASE("an entry that is none is named by what is wrong with it") {
+TEST_CASE("a malformed entry is reported with its error") {
   CHECK(complaints("streams_max=1,,staging_slots=2") == "entry 2 of 3 is empty");
   CHECK(complaints("streams_max=1, ") == "entry 2 of 2 is empty");
   CHECK(complaints(",") == "entry 1 of 2 is empty; entry 2 of 2 is empty");
@@ -247,7 +248,7 @@ TEST_CASE("an entry that is none is named by what is wrong with it") {
   CHECK(complaints("streams_max=1 staging_slots=2").starts_with("streams_max=\"1 staging_slots=2"));
 }
 
-TEST_CASE("an unknown key is answered with the one that was meant, or with all") {
+TEST_CASE("an unknown key is refused with the similar key, or with all keys") {
   struct Case {
     const char* given;
     const char* meant;
@@ -275,7 +276,7 @@ TEST_CASE("an unknown key is answered with the one that was meant, or with all")
     CHECK(complaints(far + "=1") == "unknown key \"" + far + "\" (accepted: " + all + ")");
 }
 
-TEST_CASE("everything that is wrong is said at once, and nothing is changed") {
+TEST_CASE("all errors are reported at once, and nothing is changed") {
   RuntimeOptions options = all_different();
   const auto before = values_of(options);
   const std::string message = message_of<InvalidArgument>([&] {
@@ -297,7 +298,7 @@ TEST_CASE("everything that is wrong is said at once, and nothing is changed") {
   CHECK_FALSE(contains(message, "virtual_memory=\""));
 }
 
-TEST_CASE("hostile text makes a message of one line and bounded length") {
+TEST_CASE("hostile text gives a message of one line and bounded length") {
   const std::string binary{'\0', '\n', '\x7f', '\xff', ',', '=', '\0', ',', '\r'};
   const std::size_t huge_bytes = Thinned(16).part_of(1 << 20);
   const std::string huge(huge_bytes, 'x');
@@ -313,7 +314,7 @@ TEST_CASE("hostile text makes a message of one line and bounded length") {
   CHECK(complaints(many).ends_with("; and 19985 more"));
 }
 
-TEST_CASE("any text is read or refused, and what is read can be written and read again") {
+TEST_CASE("any text is read or refused, and accepted text can be written and read again") {
   const RuntimeOptions start = all_different();
   std::size_t read_count = 0;
   for_mutations({whole_text(start), "bytes_reserved_max=90%,bytes_reserved_soft_max=80%",
@@ -329,7 +330,7 @@ TEST_CASE("any text is read or refused, and what is read can be written and read
   CHECK(read_count > Thinned(5).part_of(1000));
 }
 
-TEST_CASE("what is too small for an option's part is too small for its key, and nothing else") {
+TEST_CASE("a value is too small for a key exactly if it is too small for the option") {
   struct Case {
     const char* key;
     std::size_t least;

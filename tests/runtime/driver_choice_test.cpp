@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which driver a Runtime runs on, and what it says when there is none.
+// Which driver a Runtime uses, and its error if there is none.
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -48,7 +48,7 @@ TEST_CASE("sim is the simulated driver that a test installed") {
   CHECK(runtime.devices().count() == 3);
 }
 
-TEST_CASE("sim is configured by BERTH_SIM where no test installed one") {
+TEST_CASE("sim is configured by BERTH_SIM if no test installed a simulator") {
   forget_simulator();
   const ScopedEnvironment environment("BERTH_SIM", "devices=5,memory=2GiB,name=Paper GPU");
   {
@@ -61,7 +61,7 @@ TEST_CASE("sim is configured by BERTH_SIM where no test installed one") {
   forget_simulator();
 }
 
-TEST_CASE("a malformed BERTH_SIM is refused by name, and a well-formed one works after it") {
+TEST_CASE("a malformed BERTH_SIM is refused by name, and a corrected one works") {
   forget_simulator();
   for (const std::string value : {"devices=none", "devices=0", "colour=red", "devices"}) {
     CAPTURE(value);
@@ -104,7 +104,7 @@ TEST_CASE("an invalid driver name is rejected, and the message lists the drivers
   }
 }
 
-TEST_CASE("the path of a look-alike driver library is a driver") {
+TEST_CASE("the path of a look-alike driver library is accepted as a driver") {
   const char* const folder = std::getenv("BERTH_SIM_LIBRARIES");
   if (folder == nullptr) {
     MESSAGE("skipped: BERTH_SIM_LIBRARIES does not name the folder of the look-alikes");
@@ -128,7 +128,7 @@ TEST_CASE("the path of a look-alike driver library is a driver") {
   CHECK(exit_code_of([&]() -> int { _exit(round_trip()); }) == 0);
 }
 
-TEST_CASE("BERTH_DRIVER chooses where the code does not") {
+TEST_CASE("BERTH_DRIVER selects the driver if the code does not") {
   sim::Config config;
   config.devices = 2;
   const sim::Simulator simulator{config};
@@ -154,7 +154,7 @@ TEST_CASE("code overrides BERTH_DRIVER") {
   CHECK(runtime.driver().usable);
 }
 
-TEST_CASE("nothing chosen is cuda, and never the simulator") {
+TEST_CASE("the default driver is cuda, and never the simulator") {
   const sim::Simulator simulator{sim::Config{}};
   const ScopedEnvironment environment("BERTH_DRIVER", std::nullopt);
   const Runtime runtime;
@@ -164,7 +164,7 @@ TEST_CASE("nothing chosen is cuda, and never the simulator") {
     CHECK(device.name != "Simulated GPU");
 }
 
-TEST_CASE("auto is cuda where it has a device, and sim elsewhere") {
+TEST_CASE("auto is cuda if it has a device, and sim otherwise") {
   const sim::Simulator simulator{sim::Config{}};
   const Runtime cuda(on_driver("cuda"));
   const Runtime runtime(on_driver("auto"));

@@ -66,7 +66,7 @@ HandlePoolOptions<int> numbers() {
 
 }  // namespace
 
-TEST_CASE("owners and leases are empty members, and hold something once it is assigned") {
+TEST_CASE("owners and leases can be empty members that are assigned later") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   HandlePool<int> handles(runtime, numbers());
@@ -96,7 +96,7 @@ TEST_CASE("owners and leases are empty members, and hold something once it is as
   CHECK(bool(taken.event_lease));
 }
 
-TEST_CASE("a lease and an owner that were released are empty") {
+TEST_CASE("released leases and owners are empty") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   StreamLease lease = runtime.streams(kDevice).acquire();
@@ -110,7 +110,7 @@ TEST_CASE("a lease and an owner that were released are empty") {
   CHECK(event.release() == nullptr);
 }
 
-TEST_CASE("streams and events are keys: equal ones have equal hashes") {
+TEST_CASE("streams and events can be keys: equal ones have equal hashes") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   const StreamLease lease = runtime.streams(kDevice).acquire();

@@ -41,7 +41,7 @@ void check_found(Runtime& runtime, const Allocation& block, const Allocator& all
 
 }  // namespace
 
-TEST_CASE("a Runtime finds the block around an address, and whose it is") {
+TEST_CASE("Runtime::find() returns the block around an address and its allocator") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const StreamRef stream = runtime.default_stream(kDevice);
@@ -62,7 +62,7 @@ TEST_CASE("a Runtime finds the block around an address, and whose it is") {
   CHECK_FALSE(pool.find(device.data()).has_value());
 }
 
-TEST_CASE("a Runtime finds no memory that is freed, registered or of others") {
+TEST_CASE("Runtime::find() finds no freed, registered or foreign memory") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const StreamRef stream = runtime.default_stream(kDevice);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's configuration text: what its keys mean here, and what its own parser lets through.
+// PyTorch's configuration text: the effect of its keys here, and errors that PyTorch's parser
+// accepts.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -129,7 +130,7 @@ TEST_CASE("each value out of range is refused, with what is accepted") {
   CHECK(contains(refusal("backend:cudaMallocAsync"), "accepted: native"));
 }
 
-TEST_CASE("the threshold is a part of the limit, wherever the limit comes from") {
+TEST_CASE("the threshold is a fraction of the limit, whatever sets the limit") {
   CHECK(effect("garbage_collection_threshold:0.5,per_process_memory_fraction:0.5") ==
         "bytes_reserved_max=50%,bytes_reserved_soft_max=25%");
   CHECK(effect("per_process_memory_fraction:0.5, garbage_collection_threshold:0.5") ==
@@ -150,7 +151,7 @@ TEST_CASE("a threshold without a limit has an effect, unlike PyTorch's, and a re
           .remarks.empty());
 }
 
-TEST_CASE("sizes that splitting needs are held against large_segment_size_mb, in any order") {
+TEST_CASE("sizes for splitting are checked against large_segment_size_mb, in any order") {
   CHECK(effect("max_split_size_mb:12,large_segment_size_mb:12").empty());
   CHECK(contains(refusal("max_split_size_mb:63,large_segment_size_mb:64"),
                  "max_split_size_mb:\"63\" (accepted: "));
@@ -158,14 +159,14 @@ TEST_CASE("sizes that splitting needs are held against large_segment_size_mb, in
                  "max_non_split_rounding_mb:\"32\" (accepted: "));
 }
 
-TEST_CASE("what is left out stays as the code has it") {
+TEST_CASE("omitted keys keep the values of the code") {
   const RuntimeOptions code = configure({}, "virtual_memory=off,bytes_reserved_max=1GiB");
   CHECK(effect("", code).empty());
   CHECK(effect("max_split_size_mb:128", code).empty());
   CHECK(effect("expandable_segments:True", code) == "virtual_memory=on");
 }
 
-TEST_CASE("texts as people use them are read") {
+TEST_CASE("typical texts are read") {
   CHECK(effect("expandable_segments:True,max_split_size_mb:128,garbage_collection_threshold:0.8") ==
         "bytes_reserved_soft_max=80%");
   CHECK(effect(" backend : native , roundup_power2_divisions : [256:1,512:2,1024:4,>:8] ,"
@@ -175,7 +176,7 @@ TEST_CASE("texts as people use them are read") {
         "pinned_prefault_threads=0");
 }
 
-TEST_CASE("none of what PyTorch's parser lets through, or trips over, is here") {
+TEST_CASE("malformed texts that PyTorch's parser accepts or misreads are refused") {
   CHECK(contains(refusal("max_split_size_mb:-5"), "max_split_size_mb:\"-5\""));
   CHECK(contains(refusal("max_split_size_mb=64"), "has no ':'"));
   CHECK(contains(refusal("expandable_segments:True max_split_size_mb:64"),
@@ -187,7 +188,7 @@ TEST_CASE("none of what PyTorch's parser lets through, or trips over, is here") 
   CHECK(contains(refusal("max_split_size:64"), "perhaps max_split_size_mb"));
 }
 
-TEST_CASE("everything that is wrong is said at once, and nothing is changed") {
+TEST_CASE("all errors are reported at once, and nothing is changed") {
   RuntimeOptions options = configure({}, "streams_max=3");
   const auto before = values_of(options);
   const std::string message = message_of<InvalidArgument>([&] {
@@ -220,7 +221,7 @@ TEST_CASE("any text is read or refused with one line of bounded length") {
   }));
 }
 
-TEST_CASE("docs/configuration.md says what becomes of every key, and of no other") {
+TEST_CASE("docs/configuration.md explains the effect of every key, and of no other") {
   std::string keys = refusal("x:1");
   keys.erase(0, keys.find("accepted: ") + 10);
   keys.pop_back();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object that owns everything: what it makes when, what it says of itself, and how it ends.
+// The object that owns everything: when its parts are created, its statistics, and its destruction.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -34,14 +34,14 @@ sim::Config two_devices(sim::Progress progress = sim::Progress::eager) {
 
 }  // namespace
 
-TEST_CASE("a fresh Runtime has touched nothing but the driver's list of devices") {
+TEST_CASE("a new Runtime creates no objects in the driver") {
   Simulation simulation(two_devices());
   CHECK(simulation.simulator.live() == sim::Live{});
   CHECK(simulation.runtime->statistics().allocators.size() <= 2);
   CHECK(simulation.simulator.live() == sim::Live{});
 }
 
-TEST_CASE("each device's parts are made by their first use, and stay the same") {
+TEST_CASE("parts of a device are created by their first use and stay the same") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   StreamPool& streams = runtime.streams(Device::cuda(1));
@@ -57,7 +57,7 @@ TEST_CASE("each device's parts are made by their first use, and stay the same") 
   CHECK(&runtime.copier() == &runtime.copier());
 }
 
-TEST_CASE("cuda without an ordinal is the thread's current device, for every part") {
+TEST_CASE("cuda without an ordinal means the thread's current device, for every part") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   runtime.devices().set_current(Device::cuda(1));
@@ -104,7 +104,7 @@ TEST_CASE("threads that use a device first together get the same parts") {
   check_whole(runtime.memory(Device::cuda(0)));
 }
 
-TEST_CASE("statistics hold the driver, the devices, the allocators in use, calls and copies") {
+TEST_CASE("statistics cover the driver, devices, allocators in use, calls and copies") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const Stream stream = runtime.create_stream(Device::cuda(1));
@@ -179,7 +179,7 @@ TEST_CASE("the text and the JSON of a Runtime's statistics name its driver and i
   CHECK(json.at("driver_calls").size() == statistics.driver_calls.size());
 }
 
-TEST_CASE("a Runtime ends with work pending: the work completes, nothing is left in the driver") {
+TEST_CASE("a Runtime destroyed with pending work completes it and leaves nothing in the driver") {
   Simulation simulation(two_devices(sim::Progress::manual));
   {
     Runtime& runtime = *simulation.runtime;
@@ -206,7 +206,7 @@ TEST_CASE("a Runtime ends with work pending: the work completes, nothing is left
   CHECK(simulation.reports.all().empty());
 }
 
-TEST_CASE("Runtimes follow one another, and stand side by side") {
+TEST_CASE("Runtimes work one after the other and side by side") {
   const sim::Simulator simulator{two_devices()};
   RuntimeOptions options;
   options.driver = "sim";
@@ -225,7 +225,7 @@ TEST_CASE("Runtimes follow one another, and stand side by side") {
   CHECK(simulator.live() == sim::Live{});
 }
 
-TEST_CASE("a Runtime destroyed while the process exits is fine, before its driver and after it") {
+TEST_CASE("a Runtime may be destroyed during process exit, before or after its driver") {
   for (const bool driver_first : {true, false}) {
     CAPTURE(driver_first);
     const auto use = [driver_first] {
@@ -248,7 +248,7 @@ TEST_CASE("a Runtime destroyed while the process exits is fine, before its drive
   }
 }
 
-TEST_CASE("options of parts that are made later are refused by the constructor") {
+TEST_CASE("the constructor refuses invalid options of parts that are created later") {
   const auto refusal = [](const auto& change) {
     RuntimeOptions options;
     options.driver = "sim";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools whose blocks lie in one physical allocation each, and what is known of a block.
+// Pools whose blocks each lie in one physical allocation, and the properties of a block.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -27,7 +27,7 @@ bool lies_in(const void* data, std::size_t bytes, const MemoryProperties& proper
 
 }  // namespace
 
-TEST_CASE("a block of a contiguous pool lies in one physical allocation, which is known") {
+TEST_CASE("a block of a contiguous pool lies in one physical allocation") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool(kContiguous);
@@ -62,7 +62,7 @@ TEST_CASE("small blocks share an allocation, and large ones have their own") {
   CHECK(pool.properties(large.data())->segment_bytes == 30_MiB);
 }
 
-TEST_CASE("memory of a contiguous pool is never joined with memory elsewhere") {
+TEST_CASE("memory of a contiguous pool is never stitched") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool(kContiguous);
@@ -110,7 +110,7 @@ TEST_CASE("without virtual memory every pool is contiguous, and none is exportab
   CHECK(found->segment == nullptr);
 }
 
-TEST_CASE("a contiguous pool does not sleep, and says why") {
+TEST_CASE("sleep() of a contiguous pool is refused with the reason") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool(kContiguous);
@@ -124,7 +124,7 @@ TEST_CASE("a contiguous pool does not sleep, and says why") {
   const Allocation next = pool.allocate(3_MiB, stream);
 }
 
-TEST_CASE("unused allocations of a contiguous pool go back to the driver whole") {
+TEST_CASE("unused allocations of a contiguous pool are returned as a whole") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool(kContiguous);

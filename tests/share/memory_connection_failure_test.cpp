@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection refuses, and what it is like after a failure.
+// What a connection refuses, and its state after a failure.
 #include <algorithm>
 #include <chrono>
 #include <fcntl.h>
@@ -30,8 +30,7 @@ rlim_t free_descriptor(int n) {
 
 }  // namespace
 
-TEST_CASE(
-    "only a connected SOCK_SEQPACKET socket of AF_UNIX is a connection, and others stay open") {
+TEST_CASE("only a connected AF_UNIX SOCK_SEQPACKET socket is accepted, and others stay open") {
   ShareTest test;
   SocketPair stream(SOCK_STREAM);
   SocketPair datagrams(SOCK_DGRAM);
@@ -49,7 +48,7 @@ TEST_CASE(
   for (const int socket : {alone, internet, file}) CHECK(close(socket) == 0);
 }
 
-TEST_CASE("what cannot be shared is refused by name, and stays with the caller") {
+TEST_CASE("blocks that cannot be shared are refused by name and stay with the caller") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));
@@ -92,7 +91,7 @@ TEST_CASE("memory of a device without exportable memory is refused by name") {
   CHECK(bool(blocks[0]));
 }
 
-TEST_CASE("where the other side has gone, nothing more is shared, and all is freed") {
+TEST_CASE("after the other side has closed, nothing more is shared, and all blocks are freed") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));
@@ -111,7 +110,7 @@ TEST_CASE("where the other side has gone, nothing more is shared, and all is fre
   CHECK(test.blocks_live() == 1);
 }
 
-TEST_CASE("blocks for which the process has no descriptor left go back, and the next ones come") {
+TEST_CASE("blocks for which no descriptor is left are returned, and later blocks arrive") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));
@@ -136,7 +135,7 @@ TEST_CASE("blocks for which the process has no descriptor left go back, and the 
   CHECK(taker.receive(10s).size() == 1);
 }
 
-TEST_CASE("without a descriptor left nothing is shared or connected, and the error has the limit") {
+TEST_CASE("without a free descriptor nothing is shared, and the error has the limit") {
   ShareTest test;
   SocketPair sockets;
   SocketPair others;
@@ -238,7 +237,7 @@ TEST_CASE("each call of operator new may fail once: nothing is lost") {
   machine.destroy_foreign();
 }
 
-TEST_CASE("a forked child can end what its parent has shared, and nothing else") {
+TEST_CASE("a forked child can close its parent's connections, and all else is refused") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));

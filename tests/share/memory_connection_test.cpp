@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks over a connection whose two ends are in one process: what arrives, what goes back, who
-// keeps what. shared_processes_test.cpp has several processes.
+// Blocks over a connection with both ends in one process: what arrives, what is returned, who owns
+// what. shared_processes_test.cpp has several processes.
 #include <chrono>
 #include <thread>
 
@@ -12,7 +12,7 @@ using namespace berth;
 using namespace berth::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("a shared block has the bytes of both sides, and goes back") {
+TEST_CASE("both sides read and write a shared block, which is then returned") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));
@@ -82,7 +82,7 @@ TEST_CASE("many blocks arrive in their order, and each segment is mapped once") 
   test.pool.validate();
 }
 
-TEST_CASE("both ends share, and a block may come and go again and again") {
+TEST_CASE("both ends share and return blocks repeatedly") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection a = test.connect(sockets.take(0));
@@ -106,7 +106,7 @@ TEST_CASE("both ends share, and a block may come and go again and again") {
   CHECK(test.simulator.calls("cuMemCreate") == 1);
 }
 
-TEST_CASE("the end of one side frees its blocks, and leaves those that it has received") {
+TEST_CASE("closing one side frees its blocks and keeps those that it received") {
   const std::ptrdiff_t before = descriptors_open();
   {
     ShareTest test;
@@ -133,7 +133,7 @@ TEST_CASE("the end of one side frees its blocks, and leaves those that it has re
   CHECK(descriptors_open() == before);
 }
 
-TEST_CASE("a connection that ends with blocks of its own frees them, and says so") {
+TEST_CASE("a connection destroyed with shared blocks frees and reports them") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection taker = test.connect(sockets.take(1));
@@ -166,7 +166,7 @@ TEST_CASE("receive() returns at its timeout, or when the first block comes") {
   later.join();
 }
 
-TEST_CASE("the other side may be slow: nothing is lost, and nothing is shared twice") {
+TEST_CASE("with a slow receiver no block is lost or shared twice") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));
@@ -196,7 +196,7 @@ TEST_CASE("the other side may be slow: nothing is lost, and nothing is shared tw
   CHECK(giver.blocks_shared() == 0);
 }
 
-TEST_CASE("what is moved, assigned, or empty") {
+TEST_CASE("connections and blocks can be moved, assigned and empty") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));

@@ -42,7 +42,7 @@ TEST_CASE("the end of a connection wakes the threads that wait in it") {
   CHECK(test.blocks_live() == 0);
 }
 
-TEST_CASE("blocks that were received outlast the end of their connection, and are returned") {
+TEST_CASE("received blocks outlive their connection and are returned") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection giver = test.connect(sockets.take(0));

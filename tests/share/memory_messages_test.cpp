@@ -71,7 +71,7 @@ constexpr std::size_t kHeaderBytes = 88;
 
 }  // namespace
 
-TEST_CASE("malformed messages end the connection, and what was shared is freed") {
+TEST_CASE("malformed messages end the connection, and shared blocks are freed") {
   ShareTest test;
   const int file = open("/dev/null", O_RDWR | O_CLOEXEC);
   const BlockRecord fits{.number = 1, .segment = 0, .offset = 0, .bytes = 100};
@@ -113,7 +113,7 @@ TEST_CASE("malformed messages end the connection, and what was shared is freed")
   close(file);
 }
 
-TEST_CASE("a descriptor that is no memory, and a device that is not here, are refused") {
+TEST_CASE("a descriptor of no memory and a device that is not visible are refused") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection connection = test.connect(sockets.take(0));
@@ -164,7 +164,7 @@ TEST_CASE("a segment that changes its size ends the connection") {
   CHECK_FALSE(connection.is_open());
 }
 
-TEST_CASE("blocks are returned once: numbers that are unknown have no effect") {
+TEST_CASE("returns of unknown block numbers have no effect") {
   ShareTest test;
   SocketPair sockets;
   MemoryConnection connection = test.connect(sockets.take(0));

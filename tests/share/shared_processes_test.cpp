@@ -107,7 +107,7 @@ TEST_CASE("a process that is killed with a thousand blocks leaves nothing behind
   CHECK(test.simulator.device_bytes_used(0) == 0);
 }
 
-TEST_CASE("a process that ends without a word is noticed by the next call") {
+TEST_CASE("the next call detects that the other process has exited") {
   PeerProcess peer([](int) { return 0; });
   ShareTest test(sim::Config::parse(config_of(false)));
   MemoryConnection connection = test.connect(peer.take_socket());

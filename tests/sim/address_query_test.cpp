@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an address is, by the functions that ask for more, or less, than one attribute.
+// Queries of addresses other than those of one attribute.
 #include <vector>
 
 #include "sim/pool_fixture.hpp"
@@ -34,7 +34,7 @@ TEST_CASE_FIXTURE(EagerFixture, "an address range is also that of pinned memory"
   CHECK(CU(cuMemGetAddressRange)(&start, &bytes, address_of(pinned) + 64) == CUDA_ERROR_NOT_FOUND);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "there is no range of what is no memory of the driver") {
+TEST_CASE_FIXTURE(EagerFixture, "an address that is no memory of the driver has no range") {
   CUdeviceptr start = 17;
   std::size_t bytes = 17;
   const CUdeviceptr freed = make_memory(64);
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(EagerFixture, "pinned memory has one address for host and devi
         CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "pinned memory says the flags that it was made with") {
+TEST_CASE_FIXTURE(EagerFixture, "the allocation flags of pinned memory can be queried") {
   void* portable = nullptr;
   void* plain = nullptr;
   unsigned flags = 9;
@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(EagerFixture, "pinned memory says the flags that it was made w
   CHECK(CU(cuMemAllocHost)(&plain, SIZE_MAX) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "several attributes are told at once") {
+TEST_CASE_FIXTURE(EagerFixture, "several attributes can be queried at once") {
   const CUdeviceptr memory = make_memory(1000);
   unsigned type = 0;
   CUdeviceptr start = 0;
@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(EagerFixture, "several attributes are told at once") {
   CHECK(host == nullptr);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a list of attributes that is wrong writes nothing") {
+TEST_CASE_FIXTURE(EagerFixture, "an invalid list of attributes writes nothing") {
   const CUdeviceptr memory = make_memory(64);
   unsigned type = 9;
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,

@@ -88,7 +88,7 @@ TEST_CASE("two mappings in stream order are coherent") {
   });
 }
 
-TEST_CASE("a kernel that uses one byte through two mappings is found, whichever comes first") {
+TEST_CASE("a kernel that uses one byte through two mappings is reported, whichever comes first") {
   for (const bool writes_first : {true, false}) {
     CAPTURE(writes_first);
     in_each_mode([&](TwoMappings& memory) {
@@ -102,7 +102,7 @@ TEST_CASE("a kernel that uses one byte through two mappings is found, whichever 
   }
 }
 
-TEST_CASE("a kernel that only reads through two mappings, or uses other bytes, is right") {
+TEST_CASE("a kernel that only reads through two mappings, or uses other bytes, is not reported") {
   in_each_mode([](TwoMappings& memory) {
     const CUstream stream = make_stream();
     CHECK(memory.sim.launch(
@@ -173,7 +173,7 @@ TEST_CASE("a kernel polls aligned words that its device reaches") {
   CHECK(CU(cuStreamSynchronize)(stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE("a kernel that polls is in the way of its own stream alone") {
+TEST_CASE("a polling kernel blocks only its own stream") {
   TwoMappings memory("progress=manual,connections=1,stall_ms=50");
   Flag<cuuint32_t> flag;
   const CUstream kernels = make_stream();
@@ -212,7 +212,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("dependent launches in a row are on the device as early as the first of them") {
+TEST_CASE("consecutive dependent launches may run as early as the first of them") {
   in_each_mode([](TwoMappings& memory) {
     const CUstream stream = make_stream();
     CHECK(memory.sim.launch(stream, {.name = "first", .uses = {{memory.other, kBytes, true}}}));
@@ -224,7 +224,7 @@ TEST_CASE("dependent launches in a row are on the device as early as the first o
   });
 }
 
-TEST_CASE("what is no kernel ends a row of dependent launches") {
+TEST_CASE("an operation other than a kernel ends a sequence of dependent launches") {
   in_each_mode([](TwoMappings& memory) {
     const CUstream stream = make_stream();
     CHECK(memory.sim.launch(stream, {.name = "first", .uses = {{memory.other, kBytes, true}}}));
@@ -236,7 +236,7 @@ TEST_CASE("what is no kernel ends a row of dependent launches") {
   });
 }
 
-TEST_CASE("a captured dependent launch is judged at each launch of the graph") {
+TEST_CASE("a captured dependent launch is checked at each launch of the graph") {
   in_each_mode([](TwoMappings& memory) {
     const CUgraphExec exec = make_executable(capture([&](CUstream stream) {
       CHECK(memory.sim.launch(stream, {.name = "primary", .uses = {{memory.other, 16, true}}}));

@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(ManualFixture, "the batch as a whole is in stream order") {
   CHECK(sim.live().streams == 1);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "two copies of one batch that meet race") {
+TEST_CASE_FIXTURE(ManualFixture, "overlapping copies of one batch race") {
   const CUdeviceptr device = make_memory(64);
   Batch overlapping = batch_with(kStream);
   overlapping.add(device, make_memory(64), 40);
@@ -149,7 +149,8 @@ TEST_CASE("copies of one batch run in different orders") {
   CHECK(std::count(winners.begin(), winners.end(), 2) > 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a source in stream order is read late, pageable or not") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "a source in stream order is read when the copy runs, pageable or not") {
   const CUstream stream = make_stream();
   const CUdeviceptr device = make_memory(64);
   std::vector<unsigned char> host = bytes_of(64, 1);
@@ -159,7 +160,8 @@ TEST_CASE_FIXTURE(ManualFixture, "a source in stream order is read late, pageabl
   CHECK(sim.peek(device, 64) == bytes_of(64, 2));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a source read during the call is free at its return") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "a source read during the call may be reused when the call returns") {
   const CUstream stream = make_stream();
   const CUdeviceptr device = make_memory(64);
   std::vector<unsigned char> host = bytes_of(64, 1);
@@ -175,7 +177,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a source read during the call is free at its r
   CHECK(sim.take_findings().empty());
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a source in no order races with earlier work of the stream") {
+TEST_CASE_FIXTURE(ManualFixture, "an unordered source races with earlier work of the stream") {
   for (const auto order : {kDuringCall, kAny}) {
     const CUstream stream = make_stream();
     const CUdeviceptr source = make_memory(64);
@@ -192,7 +194,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a source in no order races with earlier work o
   }
 }
 
-TEST_CASE("a source in no order is really read before earlier work of the stream, and after it") {
+TEST_CASE("an unordered source is read before or after earlier work of the stream") {
   for (const auto order : {kStream, kDuringCall, kAny}) {
     CAPTURE(int(order));
     int early = 0;
@@ -235,7 +237,7 @@ TEST_CASE_FIXTURE(ManualFixture, "the target is written in stream order, whateve
   }
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "the host waits for what reaches its pageable memory") {
+TEST_CASE_FIXTURE(ManualFixture, "the host waits for copies to its pageable memory") {
   const CUstream stream = make_stream();
   const CUdeviceptr device = make_memory(64);
   std::vector<unsigned char> host(64);
@@ -244,7 +246,8 @@ TEST_CASE_FIXTURE(ManualFixture, "the host waits for what reaches its pageable m
   CHECK(host == bytes_of(64, 7));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "the legacy stream takes no batch, a thread's own does") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "the legacy stream refuses a batch, and the per-thread stream accepts it") {
   const CUdeviceptr device = make_memory(64);
   CHECK(copy(device, device + 32, 32, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(copy(device, device + 32, 32, CU_STREAM_LEGACY) == CUDA_ERROR_INVALID_VALUE);
@@ -259,7 +262,7 @@ TEST_CASE_FIXTURE(ManualFixture, "the legacy stream takes no batch, a thread's o
         CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "attributes cover every copy, from the first on") {
+TEST_CASE_FIXTURE(EagerFixture, "the attributes must cover every copy, from the first on") {
   const CUstream stream = make_stream();
   const CUdeviceptr device = make_memory(64);
   const CUdeviceptr source = make_memory(64);
@@ -288,7 +291,7 @@ TEST_CASE_FIXTURE(EagerFixture, "attributes cover every copy, from the first on"
         CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "location hints say nothing of memory whose place is known") {
+TEST_CASE_FIXTURE(EagerFixture, "location hints are ignored for memory with a known location") {
   Batch batch = batch_with(kStream);
   batch.attributes[0].srcLocHint = {static_cast<CUmemLocationType>(99), -5};
   batch.attributes[0].dstLocHint = {CU_MEM_LOCATION_TYPE_HOST, 0};
@@ -343,7 +346,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a captured stream rejects a batch, and the cap
   CHECK(nodes_of(end_capture(stream)).empty());
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "memory that is gone when a batch runs makes it fault") {
+TEST_CASE_FIXTURE(ManualFixture, "a batch faults if its memory is freed before it runs") {
   const CUdeviceptr here = make_memory(64);
   OK(CU(cuCtxSetCurrent)(retain(1)));
   const CUstream stream = make_stream();

@@ -52,7 +52,7 @@ void in_thread(CUcontext context, const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "what is captured is not pending, and does not move time") {
+TEST_CASE_FIXTURE(ManualFixture, "captured work is not pending and does not advance virtual time") {
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(64);
   std::vector<unsigned char> host(64);
@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a refused end leaves the capture going") {
   end_capture(stream);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "captures refuse what is no stream, and null results") {
+TEST_CASE_FIXTURE(ManualFixture, "captures refuse invalid streams and null results") {
   const CUstream gone = make_stream();
   OK(CU(cuStreamDestroy)(gone));
   const CUstream stream = make_stream();
@@ -173,7 +173,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a fork without work need not be joined") {
   end_capture(fork);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "work on a fork after its join is unjoined") {
+TEST_CASE_FIXTURE(ManualFixture, "work on a fork after its join counts as unjoined") {
   const CUstream origin = make_stream();
   const CUstream fork = make_stream();
   const CUdeviceptr memory = make_memory(1);
@@ -214,7 +214,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a merge invalidates both captures") {
   CHECK(fail_capture(second) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "no stream joins a capture that is invalid, or over") {
+TEST_CASE_FIXTURE(ManualFixture, "no stream joins an invalid or ended capture") {
   const CUstream stream = make_stream();
   const CUstream other = make_stream();
   const CUevent event = make_event();
@@ -236,7 +236,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a captured stream waits for no event that was 
   CHECK(fail_capture(stream) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "captured events have no time") {
+TEST_CASE_FIXTURE(ManualFixture, "elapsed time of captured events is refused") {
   const CUstream stream = make_stream();
   const CUevent start = make_event(CU_EVENT_DEFAULT);
   const CUevent end = make_event(CU_EVENT_DEFAULT);
@@ -253,7 +253,7 @@ TEST_CASE_FIXTURE(ManualFixture, "captured events have no time") {
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
-                  "every use of the legacy stream spoils a blocking stream's capture") {
+                  "every use of the legacy stream invalidates a blocking stream's capture") {
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
   const CUdeviceptr memory = make_memory(64);
   const CUevent event = make_event();
@@ -282,7 +282,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   }
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "asking after the legacy stream's capture spoils none") {
+TEST_CASE_FIXTURE(ManualFixture, "a capture query of the legacy stream invalidates no capture") {
   const CUstream stream = make_stream(CU_STREAM_DEFAULT);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   begin_capture(stream);
@@ -301,7 +301,7 @@ TEST_CASE_FIXTURE(ManualFixture, "the legacy stream takes no part in a capture")
   CHECK(fail_capture(stream) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "the legacy stream of another context is not concerned") {
+TEST_CASE_FIXTURE(ManualFixture, "use of another context's legacy stream invalidates no capture") {
   const CUstream stream = make_stream(CU_STREAM_DEFAULT);
   begin_capture(stream);
   OK(CU(cuCtxSetCurrent)(retain(1)));
@@ -363,7 +363,7 @@ TEST_CASE_FIXTURE(EagerFixture,
   end_capture(relaxed);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "arguments are looked at before a capture is invalidated") {
+TEST_CASE_FIXTURE(EagerFixture, "a call with invalid arguments does not invalidate a capture") {
   const CUstream stream = make_stream();
   CUdeviceptr pointer = 0;
   begin_capture(stream, kGlobal);
@@ -390,8 +390,7 @@ TEST_CASE_FIXTURE(EagerFixture, "memory is reserved, made and mapped during a ca
   end_capture(stream);
 }
 
-TEST_CASE_FIXTURE(ManualFixture,
-                  "a wrong stream or thread invalidates the capture that it would end") {
+TEST_CASE_FIXTURE(ManualFixture, "ending a capture on the wrong stream or thread invalidates it") {
   const CUstream stream = make_stream();
   const CUstream fork = make_stream();
   begin_capture(stream);
@@ -421,7 +420,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(status_of(other) == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a context takes the captures that began in it along") {
+TEST_CASE_FIXTURE(ManualFixture, "captures of a destroyed context are dropped") {
   const CUcontext second = retain(1);
   const CUstream here = make_stream();
   OK(CU(cuCtxPushCurrent)(second));
@@ -435,13 +434,13 @@ TEST_CASE_FIXTURE(ManualFixture, "a context takes the captures that began in it 
   CHECK(status_of(here) == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a thread takes the capture of its own default stream along") {
+TEST_CASE_FIXTURE(ManualFixture, "the capture of a per-thread stream ends with its thread") {
   in_thread(context, [] { begin_capture(CU_STREAM_PER_THREAD, kGlobal); });
   CHECK(sim.live().captures == 0);
   make_memory(64);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a thread's mode is exchanged, checked, and its own") {
+TEST_CASE_FIXTURE(ManualFixture, "the capture mode is exchanged and checked per thread") {
   CUstreamCaptureMode mode = kRelaxed;
   CHECK(CU(cuThreadExchangeStreamCaptureMode)(nullptr) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
@@ -471,7 +470,7 @@ TEST_CASE("a thread's mode does not outlive the simulator") {
   CHECK(exchange(kRelaxed) == kGlobal);
 }
 
-TEST_CASE("the capture info of CUDA 12.3 has the names of its ABI, and no older") {
+TEST_CASE("the capture info of CUDA 12.3 is resolved from CUDA 12.3 on") {
   {
     const sim::Simulator older("driver_version=12020");
     void* address = nullptr;

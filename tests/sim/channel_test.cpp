@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hardware channels that streams share: what a wait holds up, which streams share, and programs
-// that get on by the luck of the assignment.
+// Hardware channels that streams share: which waits block them, which streams share one, and
+// programs whose progress depends on the assignment.
 #include <optional>
 #include <set>
 #include <string>
@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(OneChannel, "without a wait for a value the streams of a chann
   sim.run_all();
 }
 
-TEST_CASE("a wait for an event that is behind a value holds up its channel, too") {
+TEST_CASE("a wait for an event behind a value blocks its channel, too") {
   SimFixture fixture(config("connections=2"));
   const CUstream waiter = make_stream();    // channel 1; the legacy stream has channel 0
   const CUstream follower = make_stream();  // channel 0
@@ -103,7 +103,7 @@ TEST_CASE("a wait for an event that is behind a value holds up its channel, too"
   CHECK(fixture.sim.pending_operations(beside) == 0);
 }
 
-TEST_CASE("streams have the channels of their context in turn") {
+TEST_CASE("streams are assigned to the channels of their context in turn") {
   SimFixture fixture(config("connections=3"));
   std::vector<CUstream> streams = {CU_STREAM_LEGACY};
   while (streams.size() < 9) streams.push_back(make_stream());
@@ -114,7 +114,7 @@ TEST_CASE("streams have the channels of their context in turn") {
   }
 }
 
-TEST_CASE("the driver's variable says how many channels there are, and 8 is what it has") {
+TEST_CASE("CUDA_DEVICE_MAX_CONNECTIONS sets the number of channels, 8 by default") {
   struct Case {
     std::optional<std::string> variable;
     const char* option;
@@ -140,7 +140,7 @@ TEST_CASE("the driver's variable says how many channels there are, and 8 is what
   }
 }
 
-TEST_CASE("without channels no stream holds up another") {
+TEST_CASE("without channels no stream blocks another") {
   SimFixture fixture(config("connections=off"));
   const CUstream first = make_stream();
   for (int i = 0; i < 40; ++i) CHECK_FALSE(share_a_channel(fixture.sim, first, make_stream()));
@@ -157,7 +157,7 @@ TEST_CASE_FIXTURE(OneChannel, "contexts do not share channels") {
   flag.set(1);
 }
 
-TEST_CASE("random mode deals the channels out by the seed") {
+TEST_CASE("in random mode the seed assigns the channels") {
   std::set<std::string> assignments;
   for (int seed = 1; seed <= 12; ++seed) {
     const auto assignment = [&] {
@@ -183,7 +183,7 @@ TEST_CASE("random mode deals the channels out by the seed") {
   CHECK(assignments.size() > 4);
 }
 
-TEST_CASE_FIXTURE(OneChannel, "a graph is in the channel of its launch") {
+TEST_CASE_FIXTURE(OneChannel, "a graph uses the channel of the launching stream") {
   const CUdeviceptr memory = make_memory(1);
   const CUgraphExec exec = make_executable(capture([&](CUstream stream) { fill(stream, memory); }));
   const CUstream waiter = make_stream();
@@ -199,8 +199,7 @@ TEST_CASE_FIXTURE(OneChannel, "a graph is in the channel of its launch") {
   CHECK(sim.pending_operations(launches) == 0);
 }
 
-TEST_CASE_FIXTURE(OneChannel,
-                  "a source that is read out of stream order is read past its channel") {
+TEST_CASE_FIXTURE(OneChannel, "a source read out of stream order is not delayed by its channel") {
   const CUstream waiter = make_stream();
   const CUstream copies = make_stream();
   CUdeviceptr source = address_of(make_pinned(64));
@@ -218,7 +217,7 @@ TEST_CASE_FIXTURE(OneChannel,
   OK(CU(cuStreamSynchronize)(copies));
 }
 
-TEST_CASE_FIXTURE(OneChannel, "a channel is no order that a program may rely on") {
+TEST_CASE_FIXTURE(OneChannel, "the order within a channel does not prevent a race") {
   const CUstream first = make_stream();
   const CUstream second = make_stream();
   const CUdeviceptr memory = make_memory(1);
@@ -231,7 +230,7 @@ TEST_CASE_FIXTURE(OneChannel, "a channel is no order that a program may rely on"
   CHECK(found_race(sim));
 }
 
-TEST_CASE("work behind a stream that leaves its channel stays behind what is in it") {
+TEST_CASE("work stays behind a channel's other streams when one leaves the channel") {
   SimFixture fixture(config("connections=1,stall_ms=20"));
   const CUstream waiter = make_stream();
   const CUstream leaving = make_stream();
@@ -272,7 +271,7 @@ TEST_CASE("a polling loop that never ends is reported") {
   }
 }
 
-TEST_CASE("work of another stream that its channel delays is no finding while a thread helps") {
+TEST_CASE("work that its channel delays is not reported while a thread makes progress") {
   for (const char* progress : {"eager", "manual", "random", "timed"}) {
     CAPTURE(std::string(progress));
     SimFixture fixture(fmt::format("memory=64MiB,connections=1,progress={}", progress));

@@ -95,7 +95,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a clone does what its original did when it was 
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
-TEST_CASE("a child graph runs between what it depends on and what depends on it") {
+TEST_CASE("a child graph runs after its dependencies and before its dependents") {
   for (const char* mode : kModes) {
     CAPTURE(std::string(mode));
     SimFixture fixture(std::string("memory=1GiB,progress=") + mode);
@@ -119,7 +119,7 @@ TEST_CASE("a child graph runs between what it depends on and what depends on it"
   }
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "child graphs that nothing orders race") {
+TEST_CASE_FIXTURE(EagerFixture, "unordered child graphs race") {
   const CUdeviceptr memory = make_memory(1);
   const CUgraph part = fill_graph(memory, 1);
   const CUgraph graph = make_graph();
@@ -133,7 +133,7 @@ TEST_CASE_FIXTURE(EagerFixture, "child graphs that nothing orders race") {
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "an empty child graph orders what is around it") {
+TEST_CASE_FIXTURE(EagerFixture, "an empty child graph preserves the order around it") {
   const CUdeviceptr memory = make_memory(1);
   const CUgraph empty = make_graph();
   const CUgraph first = fill_graph(memory, 1);
@@ -197,7 +197,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a graph can hold a copy of itself") {
   CHECK(sim.live().graphs == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "hostile arguments of clones and child graphs are refused") {
+TEST_CASE_FIXTURE(EagerFixture, "invalid arguments of clones and child graphs are refused") {
   const CUgraph graph = make_graph();
   const CUgraph part = make_graph();
   const CUgraphNode own = add_empty(graph);
@@ -226,7 +226,7 @@ TEST_CASE_FIXTURE(EagerFixture, "hostile arguments of clones and child graphs ar
   for (const CUgraph gone : {graph, part}) OK(CU(cuGraphDestroy)(gone));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a graph that is added to itself doubles until memory is out") {
+TEST_CASE_FIXTURE(EagerFixture, "adding a graph to itself doubles it until memory runs out") {
   const CUgraph graph = make_graph();
   add_empty(graph);
   CUgraphNode node = nullptr;

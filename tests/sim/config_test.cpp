@@ -92,7 +92,7 @@ TEST_CASE("one memory size serves all devices") {
   CHECK(Config::parse("devices=3,memory=4GiB").memory_of(2) == 4_GiB);
 }
 
-TEST_CASE("to_text gives back what parse read") {
+TEST_CASE("to_text() returns text that parse() reads back") {
   for (const char* text :
        {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
         "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
@@ -106,7 +106,7 @@ TEST_CASE("to_text gives back what parse read") {
   }
 }
 
-TEST_CASE("what is refused is named, with what is accepted, in one line") {
+TEST_CASE("errors name the refused text and the accepted values in one line") {
   struct Case {
     const char* text;
     const char* named;

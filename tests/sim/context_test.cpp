@@ -29,7 +29,7 @@ TEST_CASE_FIXTURE(DriverFixture, "a primary context has no flags") {
   CHECK(active == 0);
 }
 
-TEST_CASE_FIXTURE(DriverFixture, "what needs a context is refused where none is current") {
+TEST_CASE_FIXTURE(DriverFixture, "calls that need a context are refused if none is current") {
   retain(0);
   int value = 0;
   std::size_t size = 0;
@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(DriverFixture, "a context that does not exist cannot be made c
   CHECK(CU(cuCtxGetCurrent)(nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(DriverFixture, "a context that ends takes along all that was made in it") {
+TEST_CASE_FIXTURE(DriverFixture, "the destruction of a context frees all its objects") {
   OK(CU(cuCtxPushCurrent)(retain(0)));
   const CUdeviceptr small = make_memory(512);
   make_memory(8 << 20);

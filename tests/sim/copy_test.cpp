@@ -17,7 +17,7 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stre
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EagerFixture, "bytes survive the way to the device, across it, and back") {
+TEST_CASE_FIXTURE(EagerFixture, "copies to a device, within it and back preserve the bytes") {
   std::vector<unsigned char> out(100000);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<unsigned char>(i * 7);
   std::vector<unsigned char> back(out.size());
@@ -29,7 +29,9 @@ TEST_CASE_FIXTURE(EagerFixture, "bytes survive the way to the device, across it,
   CHECK(back == out);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a pageable source may be reused at once, and arrives late") {
+TEST_CASE_FIXTURE(
+    ManualFixture,
+    "a pageable source may be reused at once, and its bytes arrive when the copy runs") {
   std::vector<unsigned char> host = bytes_of(64, 5);
   const CUdeviceptr device = make_memory(64);
   CHECK(copy(device, address_of(host.data()), 64) == CUDA_SUCCESS);
@@ -90,7 +92,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a copy between host memories is over when the 
   CHECK(other[63] == 4);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a copy on the device runs late") {
+TEST_CASE_FIXTURE(ManualFixture, "a copy within the device runs when its stream makes progress") {
   const CUdeviceptr first = make_memory(64);
   const CUdeviceptr second = make_memory(64);
   const CUstream one = make_stream();
@@ -141,7 +143,7 @@ TEST_CASE_FIXTURE(EagerFixture, "pinned ranges end with their allocation") {
   CHECK(copy(device, address_of(own.data()), 4097) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "addresses of nothing are refused, and nothing crashes") {
+TEST_CASE_FIXTURE(EagerFixture, "invalid addresses are refused") {
   const CUdeviceptr device = make_memory(4096);
   const CUdeviceptr freed = make_memory(4096);
   OK(CU(cuMemFree)(freed));
@@ -173,7 +175,7 @@ TEST_CASE_FIXTURE(ManualFixture, "memory that this process may only read is no t
   munmap(page, 4096);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a fill reaches pinned memory, late") {
+TEST_CASE_FIXTURE(ManualFixture, "a fill of pinned memory runs when its stream makes progress") {
   unsigned char* pinned = make_pinned(64);
   std::memset(pinned, 1, 64);
   CHECK(CU(cuMemsetD8Async)(address_of(pinned), 2, 64, nullptr) == CUDA_SUCCESS);
@@ -225,7 +227,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a peer copy names the contexts where the memory
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
-                  "device memory that another context frees under a copy is found, and faults") {
+                  "a free by another context during a copy is reported, and the copy faults") {
   const CUdeviceptr here = make_memory(64);
   const CUcontext peer = retain(1);
   OK(CU(cuCtxSetCurrent)(peer));

@@ -47,7 +47,7 @@ TEST_CASE_FIXTURE(EagerFixture, "an address of no device and no address are dist
   CHECK(device == -1);
 }
 
-TEST_CASE("a link between devices has access as they have it") {
+TEST_CASE("the attributes of a link agree with peer access") {
   for (const bool peer : {true, false}) {
     const SimFixture fixture(peer ? "devices=2" : "devices=2,peer=off");
     int value = 9;

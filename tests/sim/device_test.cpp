@@ -191,7 +191,7 @@ TEST_CASE("attributes agree with the configuration and with each other") {
         CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("peers reach each other where configured, and never themselves") {
+TEST_CASE("peer access is as configured, and never to the own device") {
   int can = -1;
   {
     const sim::Simulator sim("devices=2");
@@ -224,7 +224,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES takes a UUID or the beginning of one") {
   CHECK(listed(second.substr(0, 12), "devices=3") == Addresses{"0000:1B:00.0"});
 }
 
-TEST_CASE("without a visible device cuInit says so, and the driver stays uninitialised") {
+TEST_CASE("without a visible device cuInit fails, and the driver stays uninitialised") {
   const ScopedEnvironment none("CUDA_VISIBLE_DEVICES", "");
   const sim::Simulator sim("devices=3");
   int count = 0;
@@ -275,7 +275,7 @@ TEST_CASE("a simulator refuses a configuration that is out of range") {
   CHECK_THROWS(sim::Simulator(config));
 }
 
-TEST_CASE("the version of the driver is the configured one before anything begins") {
+TEST_CASE("the driver version is the configured one before cuInit") {
   const ScopedEnvironment config("BERTH_SIM", "driver_version=12040");
   int version = 0;
   CHECK(CU(cuDriverGetVersion)(&version) == CUDA_SUCCESS);

@@ -70,7 +70,7 @@ constexpr const char* kModes[] = {"progress=eager", "progress=manual", "progress
 
 }  // namespace
 
-TEST_CASE("a call of another thread enters when the one that waits is over") {
+TEST_CASE("a call of another thread proceeds when the waiting call has returned") {
   struct Case {
     const char* function;
     std::function<CUresult(Waiting&)> call;
@@ -142,7 +142,7 @@ TEST_CASE("every wait holds the lock") {
   }
 }
 
-TEST_CASE("without the option, and in another context, a call enters at once") {
+TEST_CASE("without the option, or in another context, a call proceeds at once") {
   for (const char* options : {"driver_lock=off", "driver_lock=on"}) {
     CAPTURE(options);
     Waiting waiting(options);
@@ -194,7 +194,7 @@ TEST_CASE("a thread that polls behind one call is reported once") {
   waiting.join();
 }
 
-TEST_CASE("a thread admitted beside one call waits for the next one") {
+TEST_CASE("a thread admitted during one waiting call waits for the next one") {
   Waiting waiting("driver_lock=on,stall_ms=100");
   for (int i = 0; i < 2; ++i) {
     waiting.flag.set(0);

@@ -28,7 +28,7 @@ std::string file_name() {
 
 }  // namespace
 
-TEST_CASE("the log tells calls, work and virtual time") {
+TEST_CASE("the log records calls, work and virtual time") {
   SimFixture fixture("memory=64MiB,progress=timed,log=on");
   const CUstream stream = make_stream();
   CHECK(fixture.sim.launch(stream, 5000));
@@ -41,7 +41,7 @@ TEST_CASE("the log tells calls, work and virtual time") {
   CHECK(has(log, "operation 1 (call 3) on stream 1 is done: kernel of 5000 ns\n"));
 }
 
-TEST_CASE("the log tells planned faults and findings") {
+TEST_CASE("the log records planned faults and findings") {
   SimFixture fixture("memory=64MiB,log=on,faults=cuMemAlloc@1=out_of_memory");
   CUdeviceptr memory = 0;
   CHECK(CU(cuMemAlloc)(&memory, 64) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -58,7 +58,7 @@ TEST_CASE("no log is kept unless it is asked for") {
   CHECK(fixture.sim.event_log().empty());
 }
 
-TEST_CASE("a log goes to a file, line by line, and one that cannot be written is refused") {
+TEST_CASE("a log is written line by line, and an unwritable file is refused") {
   const std::string name = file_name();
   {
     const SimFixture fixture("memory=64MiB,log=" + name);
@@ -76,7 +76,7 @@ TEST_CASE("a log goes to a file, line by line, and one that cannot be written is
   CHECK_THROWS_AS(sim::Simulator("log="), InvalidArgument);
 }
 
-TEST_CASE("a log is no folder and no pipe, which would wait for a reader") {
+TEST_CASE("a folder or a pipe is refused as a log") {
   const std::string name = file_name();
   REQUIRE(mkfifo(name.c_str(), 0600) == 0);
   CHECK_THROWS_AS(sim::Simulator("log=" + name), InvalidArgument);

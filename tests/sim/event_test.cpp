@@ -14,7 +14,7 @@ CUresult fill(CUdeviceptr memory, unsigned char value, CUstream stream) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "an event is done when the work before it is") {
+TEST_CASE_FIXTURE(ManualFixture, "an event is completed when the work before it is done") {
   const CUevent event = make_event();
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(1);
@@ -28,7 +28,7 @@ TEST_CASE_FIXTURE(ManualFixture, "an event is done when the work before it is") 
   CHECK(CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a record that comes after a wait does not concern it") {
+TEST_CASE_FIXTURE(ManualFixture, "a record after a wait does not affect the wait") {
   const CUevent event = make_event();
   const CUstream first = make_stream();
   const CUstream second = make_stream();
@@ -38,7 +38,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a record that comes after a wait does not conc
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
-                  "a wait for nothing on the legacy stream still orders the streams") {
+                  "a wait for an unrecorded event on the legacy stream orders blocking streams") {
   const CUstream first = make_stream(CU_STREAM_DEFAULT);
   const CUstream second = make_stream(CU_STREAM_DEFAULT);
   const CUdeviceptr memory = make_memory(1);
@@ -68,7 +68,7 @@ TEST_CASE_FIXTURE(EagerFixture, "event creation checks its flags") {
   CHECK(sim.live().events == 2);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "what is no event is an invalid handle everywhere") {
+TEST_CASE_FIXTURE(EagerFixture, "every call refuses an invalid event handle") {
   const CUevent destroyed = make_event();
   OK(CU(cuEventDestroy)(destroyed));
   const CUstream stream = make_stream();
@@ -113,7 +113,8 @@ TEST_CASE_FIXTURE(ManualFixture, "elapsed time grows with the operations between
   CHECK(short_while == -long_while);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "an earlier record that runs late does not change the time") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "elapsed time follows the latest records, even if an earlier one runs late") {
   const CUstream early = make_stream();
   const CUstream late = make_stream();
   const CUevent start = make_event(CU_EVENT_DEFAULT);
@@ -131,7 +132,7 @@ TEST_CASE_FIXTURE(ManualFixture, "an earlier record that runs late does not chan
   CHECK(before == after);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "elapsed time needs two recorded events that keep time") {
+TEST_CASE_FIXTURE(EagerFixture, "elapsed time needs two recorded events with timing") {
   const CUstream stream = make_stream();
   const CUevent timed = make_event(CU_EVENT_DEFAULT);
   const CUevent untimed = make_event(CU_EVENT_DISABLE_TIMING);

@@ -53,7 +53,7 @@ TEST_CASE("every call of a function fails, and no other") {
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
 }
 
-TEST_CASE("the nth call of all fails, whichever it is") {
+TEST_CASE("the nth of all calls fails, whichever function it is") {
   // cuDevicePrimaryCtxRetain and cuCtxPushCurrent of the fixture are the first two.
   const SimFixture fixture("memory=1GiB,faults=*@4=invalid_value");
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
@@ -61,7 +61,7 @@ TEST_CASE("the nth call of all fails, whichever it is") {
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
 }
 
-TEST_CASE("a chance is that of the seed") {
+TEST_CASE("the seed determines random faults") {
   const auto outcomes = [](int seed) {
     const SimFixture fixture("memory=1GiB,faults=cuMemAlloc%25=out_of_memory,seed=" +
                              std::to_string(seed));
@@ -77,7 +77,7 @@ TEST_CASE("a chance is that of the seed") {
   CHECK(outcomes(2) != one);
 }
 
-TEST_CASE("a chance of 0 never happens, and one of 100 always does") {
+TEST_CASE("a probability of 0 never fails, and one of 100 always does") {
   const SimFixture fixture("memory=1GiB,faults=cuMemAlloc%0=unknown;cuCtxSynchronize%100=unknown");
   for (int i = 0; i < 50; ++i) {
     CHECK(allocate() == CUDA_SUCCESS);
@@ -91,7 +91,7 @@ TEST_CASE("the first rule that applies decides") {
   CHECK(allocate() == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_CASE("a slow call takes virtual time, and is otherwise as ever") {
+TEST_CASE("a slow call takes virtual time and has no other effect") {
   const SimFixture fixture("memory=1GiB,progress=timed,faults=cuMemAlloc@2=slow:1000000");
   CHECK(allocate() == CUDA_SUCCESS);
   const std::uint64_t before = fixture.sim.now_ns();
@@ -101,7 +101,7 @@ TEST_CASE("a slow call takes virtual time, and is otherwise as ever") {
   CHECK(fixture.sim.now_ns() - before == 2 * slow - 1'000'000);
 }
 
-TEST_CASE("the memory of a device shrinks, and allocations stay") {
+TEST_CASE("the memory of a device can shrink without affecting allocations") {
   const SimFixture fixture("memory=1GiB,faults=cuCtxSynchronize@1=memory:64MiB");
   CHECK(allocate(100_MiB) == CUDA_SUCCESS);
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
@@ -120,7 +120,7 @@ TEST_CASE("a lost device fails every call that needs it, and the others go on") 
   CHECK(allocate() == CUDA_SUCCESS);
 }
 
-TEST_CASE("one registration of host memory has a limit, several together have not") {
+TEST_CASE("the registration limit applies to each registration, and not to their sum") {
   const SimFixture fixture("memory=1GiB,registration_limit=64KiB");
   alignas(4096) static unsigned char memory[128 << 10];
   CHECK(CU(cuMemHostRegister)(memory, 64 << 10, 0) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -146,7 +146,7 @@ TEST_CASE("a planned failure of the first cuInit leaves the driver uninitialized
   CHECK(CU(cuDeviceGetCount)(&count) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a plan survives being written and read") {
+TEST_CASE("a plan can be written and read back") {
   const std::string text = "cuMemCreate@3=out_of_memory;cuEventRecord%0.1=unknown;*@5000=lost:1";
   const sim::Config config = sim::Config::parse("devices=2,faults=" + text);
   CHECK(config.faults.text() == text);
@@ -154,7 +154,7 @@ TEST_CASE("a plan survives being written and read") {
   CHECK(sim::Config::parse(config.to_text()) == config);
 }
 
-TEST_CASE("a rule that is refused is named, with what is accepted") {
+TEST_CASE("an invalid rule is refused by name with the accepted forms") {
   struct Case {
     const char* plan;
     const char* named;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program that runs without a test leaves of its findings, and where they were made.
+// The file of findings of a program that runs without a test, and their call sites.
 #include "sim/check/findings.hpp"
 
 #include <cstdint>
@@ -85,7 +85,7 @@ TEST_CASE("each finding is in the file at once, with its uses") {
   CHECK(found.at("uses").at(1).at("call") == "b");
 }
 
-TEST_CASE("what checks leave out is no finding") {
+TEST_CASE("disabled checks report no findings") {
   Alone alone("checks=leak");
   alone.findings.add(race(nullptr, nullptr));
   CHECK(alone.findings.empty());
@@ -94,7 +94,7 @@ TEST_CASE("what checks leave out is no finding") {
   CHECK(alone.records().size() == 3);
 }
 
-TEST_CASE("of a loop, the same two calls are one finding, whichever came first") {
+TEST_CASE("the same two calls in a loop are one finding, whichever came first") {
   Alone alone;
   const CallStack one;
   const CallStack other;
@@ -108,7 +108,7 @@ TEST_CASE("of a loop, the same two calls are one finding, whichever came first")
   CHECK(alone.findings.take().size() == 1);
 }
 
-TEST_CASE("that there are more findings than are kept is told once") {
+TEST_CASE("omitted findings are reported once") {
   Alone alone;
   for (int i = 0; i < 103; ++i) alone.findings.add({"leak: " + std::to_string(i)});
   CHECK(alone.records().size() == 102);
@@ -116,7 +116,7 @@ TEST_CASE("that there are more findings than are kept is told once") {
   CHECK(alone.findings.take().back() == "and 3 more");
 }
 
-TEST_CASE("a call for a private table is told once") {
+TEST_CASE("a call for a private table is reported once") {
   Alone alone;
   alone.findings.note_private_table("a");
   alone.findings.note_private_table("b");
@@ -125,7 +125,7 @@ TEST_CASE("a call for a private table is told once") {
   CHECK(alone.records().back().at("record") == "private_table");
 }
 
-TEST_CASE("a stack is known again, and another place has another") {
+TEST_CASE("equal call stacks are recognized, and other places have other stacks") {
   CallStacks stacks(true);
   std::vector<const CallStack*> taken;
   volatile int times = 3;  // of one instruction

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of graphs and executable graphs that do not fit, or fail halfway: nothing is changed.
+// Invalid or partly failing changes of graphs and executable graphs: nothing is changed.
 #include <string>
 #include <vector>
 
@@ -52,7 +52,7 @@ CUgraphNode add_writes(CUgraph graph, const Writes& writes, std::vector<CUgraphN
 }  // namespace
 
 TEST_CASE_FIXTURE(EagerFixture,
-                  "two nodes of an operation each are not updated from a node of two operations") {
+                  "a node of two operations cannot update two nodes of one operation each") {
   const CUdeviceptr memory = make_memory(16);
   const Writes one(memory, 1);
   const Writes two(memory, 2);
@@ -74,7 +74,8 @@ TEST_CASE_FIXTURE(EagerFixture,
   OK(CU(cuGraphDestroy)(together));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a child graph of other edges is refused, wherever it stands") {
+TEST_CASE_FIXTURE(EagerFixture,
+                  "an update with a child graph of other edges is refused, at any position") {
   const CUgraph child = make_graph();
   add_empty(child);
   add_empty(child);
@@ -93,7 +94,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a child graph of other edges is refused, wherev
   for (const CUgraph each : {graph, child, chained}) OK(CU(cuGraphDestroy)(each));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "edges that a failed removal has kept are in their order") {
+TEST_CASE_FIXTURE(EagerFixture, "a failed removal keeps the edges in their order") {
   const CUgraph graph = make_graph();
   const CUgraphNode a = add_empty(graph);
   const CUgraphNode b = add_empty(graph);
@@ -110,7 +111,7 @@ TEST_CASE_FIXTURE(EagerFixture, "edges that a failed removal has kept are in the
   OK(CU(cuGraphDestroy)(graph));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a node that does not run may have lost its memory") {
+TEST_CASE_FIXTURE(EagerFixture, "a disabled node may use freed memory") {
   unsigned char* const source = make_pinned(16);
   const CUdeviceptr memory = make_memory(16);
   const CUgraph graph = capture([&](CUstream stream) {
@@ -130,7 +131,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a node that does not run may have lost its memo
   OK(CU(cuGraphDestroy)(graph));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a volume of which one slice is refused is not copied at all") {
+TEST_CASE_FIXTURE(EagerFixture, "a volume copy with one invalid slice copies nothing") {
   const CUdeviceptr from = make_memory(2048);
   const CUdeviceptr to = make_memory(512);
   OK(CU(cuMemsetD8)(from, 9, 2048));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order the nodes of a launched graph run, what they race with, and when.
+// The order in which the nodes of a launched graph run, and races of and with them.
 #include <atomic>
 #include <set>
 #include <string>
@@ -30,7 +30,7 @@ TEST_CASE("a graph runs in every mode") {
   }
 }
 
-TEST_CASE("branches run in either order, the join behind both") {
+TEST_CASE("branches run in either order, and the join after both") {
   std::set<unsigned char> last;
   for (int seed = 0; seed < 40; ++seed) {
     const SimFixture fixture("memory=64MiB,progress=random,checks=off,seed=" +
@@ -93,7 +93,8 @@ TEST_CASE_FIXTURE(ManualFixture, "a launch waits for its stream, and what follow
   CHECK_FALSE(sim.run_next(stream));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "launches of one executable graph wait for each other anywhere") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "launches of one executable graph on any streams wait for each other") {
   const CUdeviceptr memory = make_memory(1);
   const CUgraphExec exec = make_fill(memory, 2);
   const CUstream first = make_stream();
@@ -118,7 +119,7 @@ TEST_CASE_FIXTURE(ManualFixture, "two executable graphs do not wait for each oth
   CHECK(sim.pending_operations(first) == 1);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "one branch is not held up by what another waits for") {
+TEST_CASE_FIXTURE(ManualFixture, "a branch is not blocked by what another branch waits for") {
   const CUstream stream = make_stream();
   const CUstream fork = make_stream();
   const CUstream outside = make_stream();
@@ -192,7 +193,7 @@ TEST_CASE_FIXTURE(EagerFixture, "all of a graph is queued before a host function
   CHECK(observer.pending == 2);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "branches of a graph race, what its edges order does not") {
+TEST_CASE_FIXTURE(ManualFixture, "unordered branches of a graph race, and ordered nodes do not") {
   const CUdeviceptr memory = make_memory(1);
   const CUstream stream = make_stream();
   OK(CU(cuGraphLaunch)(make_diamond(memory, true), stream));
@@ -232,7 +233,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(found_race(sim));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "external events order a graph with work outside") {
+TEST_CASE_FIXTURE(ManualFixture, "external events order a graph with other work") {
   const CUdeviceptr memory = make_memory(1);
   const CUstream stream = make_stream();
   const CUstream outside = make_stream();

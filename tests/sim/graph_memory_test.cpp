@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that graphs own: races, leaks, faults, and what a device has left.
+// Memory that graphs own: races, leaks, faults, and the memory left on a device.
 #include <string>
 
 #include "sim/graph_fixture.hpp"
@@ -147,7 +147,8 @@ TEST_CASE_FIXTURE(ManualFixture, "memory freed in stream order stays until the f
   CHECK(sim.device_bytes_used(0) == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "what a graph leaves is a leak where its context ends") {
+TEST_CASE_FIXTURE(EagerFixture,
+                  "memory that a graph leaves allocated is a leak when its context is destroyed") {
   const CUstream stream = make_stream();
   const Owner owner(false);
   owner.launch(stream);
@@ -166,7 +167,7 @@ TEST_CASE_FIXTURE(EagerFixture, "memory that a graph frees itself is no leak") {
   CHECK(sim.take_findings().empty());
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a launch for which the device has no room changes nothing") {
+TEST_CASE_FIXTURE(EagerFixture, "a launch that exceeds the device's memory changes nothing") {
   const CUstream stream = make_stream();
   const Owner small(false);
   const Owner large(false, (1 << 30) - kGranule);
@@ -196,7 +197,7 @@ TEST_CASE_FIXTURE(EagerFixture, "an upload gives allocations their pages") {
   CHECK(CU(cuGraphUpload)(owner.exec, reinterpret_cast<CUstream>(16)) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a capture frees only what a graph allocates, and goes on") {
+TEST_CASE_FIXTURE(EagerFixture, "a capture refuses a free of memory from outside, and continues") {
   const CUstream stream = make_stream();
   const CUdeviceptr pooled = allocate_async(kBytes, stream);
   begin_capture(stream);
@@ -265,8 +266,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a graph that owns memory is no child") {
   OK(CU(cuGraphDestroy)(parent));
 }
 
-TEST_CASE_FIXTURE(EagerFixture,
-                  "an executable graph is made with parameters, which say how it went") {
+TEST_CASE_FIXTURE(EagerFixture, "cuGraphInstantiateWithParams takes flags and returns the result") {
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   CUgraphExec exec = nullptr;
   const CUstream stream = make_stream();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What graphs consist of, how long they live, and what they refuse.
+// The contents and lifetime of graphs, and arguments that are refused.
 #include <sys/mman.h>
 
 #include "sim/graph_fixture.hpp"
@@ -9,7 +9,7 @@ namespace graph_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE_FIXTURE(ManualFixture, "a graph and what it was made from live apart") {
+TEST_CASE_FIXTURE(ManualFixture, "a graph and its executable graph have independent lifetimes") {
   const CUdeviceptr memory = make_memory(1);
   const CUgraph graph = capture([&](CUstream stream) { fill(memory, 5, stream); });
   CUgraphExec exec = nullptr;
@@ -30,7 +30,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph and what it was made from live apart")
   CHECK(sim.live().streams_draining == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "graphs that are alive are listed") {
+TEST_CASE_FIXTURE(ManualFixture, "existing graphs are listed") {
   const CUdeviceptr memory = make_memory(1);
   const CUgraph graph = capture([&](CUstream stream) { fill(memory, 5, stream); });
   const CUgraphExec exec = make_fill(memory, 1);
@@ -45,7 +45,7 @@ TEST_CASE_FIXTURE(ManualFixture, "graphs that are alive are listed") {
   CHECK(nodes_of(graph).size() == 1);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a graph that a capture records into is the capture's") {
+TEST_CASE_FIXTURE(ManualFixture, "the graph of a capture in progress belongs to the capture") {
   const CUstream stream = make_stream();
   begin_capture(stream);
   const CUgraph graph = captured_graph(stream);
@@ -162,7 +162,8 @@ TEST_CASE_FIXTURE(ManualFixture, "empty nodes establish order") {
   CHECK(sim.peek(memory, 1) == bytes_of(1, 1));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a list of nodes or edges is cut short and filled up") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "a list of nodes or edges is truncated or padded to the caller's length") {
   CUgraph graph = nullptr;
   OK(CU(cuGraphCreate)(&graph, 0));
   CUgraphNode nodes[3] = {};
@@ -193,7 +194,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a list of nodes or edges is cut short and fill
   CHECK(count == 1);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "graphs refuse hostile arguments") {
+TEST_CASE_FIXTURE(ManualFixture, "graph calls refuse invalid arguments") {
   CUgraph graph = nullptr;
   CUgraph other = nullptr;
   OK(CU(cuGraphCreate)(&graph, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of executable graphs, captures into graphs, and what a program asks about nodes.
+// Changes of executable graphs, captures into graphs, and queries of nodes.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -37,7 +37,7 @@ void count(void* data) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "an executable graph takes over parameters for later launches") {
+TEST_CASE_FIXTURE(ManualFixture, "an update of an executable graph applies to later launches") {
   const CUdeviceptr memory = make_memory(16);
   const CUgraphExec exec = make_executable(fill_of(memory, 1));
   const CUstream stream = make_stream();
@@ -80,7 +80,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph of another shape is refused, and its n
   CHECK(sim.peek(memory, 16) == bytes_of(16, 1));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "another edge between as many nodes is another shape") {
+TEST_CASE_FIXTURE(ManualFixture, "a graph with another edge has another shape") {
   const auto make = [&](bool chained) {
     CUgraph graph = nullptr;
     CUgraphNode first = nullptr;
@@ -99,7 +99,8 @@ TEST_CASE_FIXTURE(ManualFixture, "another edge between as many nodes is another 
   CHECK(info.errorFromNode == nodes_of(chained)[0]);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "what the old nodes held is released after their last launch") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "user objects of replaced nodes are released after their last launch") {
   int ended = 0;
   const auto make = [&] {
     CUgraph graph = nullptr;
@@ -119,7 +120,7 @@ TEST_CASE_FIXTURE(ManualFixture, "what the old nodes held is released after thei
   CHECK(sim.live().user_objects == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a stream is captured into a graph, behind nodes of it") {
+TEST_CASE_FIXTURE(ManualFixture, "a stream is captured into an existing graph, after given nodes") {
   CUgraph graph = nullptr;
   CUgraphNode first = nullptr;
   OK(CU(cuGraphCreate)(&graph, 0));
@@ -167,7 +168,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a capture that fails leaves the graph of the p
   OK(CU(cuGraphDestroy)(graph));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "what a captured stream depends on can be changed") {
+TEST_CASE_FIXTURE(ManualFixture, "the dependencies of a captured stream can be changed") {
   const CUdeviceptr memory = make_memory(16);
   const CUstream stream = make_stream();
   begin_capture(stream);
@@ -209,7 +210,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a program adds host functions, records and wait
   CHECK(calls == 1);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a graph is drawn for Graphviz") {
+TEST_CASE_FIXTURE(ManualFixture, "a graph is written in Graphviz format") {
   const std::string path = "graph_update_test.dot";
   const CUgraph graph = fill_of(make_memory(16), 1);
   OK(CU(cuGraphDebugDotPrint)(graph, path.c_str(), 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that a graph uses, and that is handed on or freed while the graph may be launched.
+// Host memory that a graph uses, and that is reused or freed while the graph may be launched.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -44,24 +44,24 @@ bool has(const std::string& text, const char* part) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(GraphUses, "what a graph may still read is not handed on") {
+TEST_CASE_FIXTURE(GraphUses, "reuse of memory that a graph may still read is reported") {
   const CUgraph graph = make_graph();
-  SUBCASE("by an allocator") {
+  SUBCASE("reused by an allocator") {
     sim.host_reuses(pinned, kBytes);
     const std::string found = finding();
     CHECK(has(found, "race: the host hands 64 B"));
     CHECK(has(found, "while graph"));
     CHECK(has(found, "reads 64 B"));
   }
-  SUBCASE("by a program that recycles it") {
+  SUBCASE("recycled by the program") {
     sim.host_recycles(pinned, kBytes);
     CHECK(has(finding(), "while graph"));
   }
-  SUBCASE("also the last byte") {
+  SUBCASE("the last byte alone") {
     sim.host_reuses(static_cast<std::byte*>(pinned) + kBytes - 1, 1);
     CHECK(has(finding(), "while graph"));
   }
-  SUBCASE("but other memory is") {
+  SUBCASE("other memory is not reported") {
     void* other = nullptr;
     OK(CU(cuMemHostAlloc)(&other, kBytes, 0));
     sim.host_reuses(other, kBytes);
@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(GraphUses, "what a graph may still read is not handed on") {
   CHECK(sim.take_findings().empty());
 }
 
-TEST_CASE_FIXTURE(GraphUses, "an executable graph outlives its graph, and uses the memory on") {
+TEST_CASE_FIXTURE(GraphUses, "an executable graph that outlives its graph still uses the memory") {
   const CUgraphExec exec = make_executable(make_graph());
   sim.host_reuses(pinned, kBytes);
   CHECK(has(finding(), "while executable graph"));
@@ -82,7 +82,7 @@ TEST_CASE_FIXTURE(GraphUses, "an executable graph outlives its graph, and uses t
   CHECK(sim.take_findings().empty());
 }
 
-TEST_CASE_FIXTURE(GraphUses, "memory may be freed before a graph that is not launched any more") {
+TEST_CASE_FIXTURE(GraphUses, "memory may be freed before a graph that is not launched again") {
   const CUgraphExec exec = make_executable(make_graph());
   OK(CU(cuMemFreeHost)(pinned));
   OK(CU(cuGraphExecDestroy)(exec));
@@ -90,7 +90,7 @@ TEST_CASE_FIXTURE(GraphUses, "memory may be freed before a graph that is not lau
 }
 
 // The same address may be mapped again, and then nothing faults.
-TEST_CASE_FIXTURE(GraphUses, "a graph is not launched when memory of it was freed") {
+TEST_CASE_FIXTURE(GraphUses, "a launch of a graph with freed memory is refused") {
   alignas(4096) static unsigned char own[4096];
   const auto address = reinterpret_cast<CUdeviceptr>(&own);
   OK(CU(cuMemHostRegister)(own, sizeof own, 0));

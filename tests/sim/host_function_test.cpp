@@ -28,7 +28,7 @@ void launch(CUstream stream, std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "a host function is a step like any other") {
+TEST_CASE_FIXTURE(ManualFixture, "a host function is an operation of its stream") {
   std::atomic<int> calls{0};
   std::function<void()> body = [&] { ++calls; };
   launch(nullptr, body);
@@ -85,7 +85,7 @@ TEST_CASE("a caller may hold a lock that its host function takes") {
   }
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "other threads go on while a host function runs") {
+TEST_CASE_FIXTURE(EagerFixture, "other threads continue while a host function runs") {
   std::atomic<bool> release{false};
   std::function<void()> body = [&] {
     while (!release) std::this_thread::yield();
@@ -109,8 +109,7 @@ TEST_CASE_FIXTURE(EagerFixture, "other threads go on while a host function runs"
   CHECK(sim.peek(behind, 1) == bytes_of(1, 1));
 }
 
-TEST_CASE_FIXTURE(EagerFixture,
-                  "work behind a host function runs by itself once that has returned") {
+TEST_CASE_FIXTURE(EagerFixture, "work behind a host function runs once the function has returned") {
   std::atomic<bool> release{false};
   std::function<void()> body = [&] {
     while (!release) std::this_thread::yield();
@@ -143,7 +142,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a host function is not called in a context tha
   CHECK_FALSE(called);
 }
 
-TEST_CASE("destroying a simulator waits for the running host function, and drops the rest") {
+TEST_CASE("destroying a simulator waits for the running host function and drops later ones") {
   std::atomic<int> calls{0};
   std::atomic<bool> started{false};
   std::atomic<bool> leaving{false};
@@ -192,7 +191,7 @@ std::vector<std::string> open_when_found(sim::Simulator& sim, Closed& closed) {
 
 }  // namespace
 
-TEST_CASE("a stream that only a channel keeps behind a host function is found, and goes on") {
+TEST_CASE("a stream blocked behind a host function only by its channel is reported and continues") {
   for (const char* mode : kModes) {
     CAPTURE(std::string(mode));
     SimFixture fixture(fmt::format("memory=64MiB,connections=1,stall_ms=50,{}", mode));
@@ -275,7 +274,7 @@ TEST_CASE("a host function is reported once, however many calls wait for it") {
   CHECK(fixture.sim.take_findings().empty());
 }
 
-TEST_CASE("of several host functions, the finding names the one that the others wait for") {
+TEST_CASE("the finding names the host function that others wait for") {
   SimFixture fixture("memory=64MiB,stall_ms=50");
   const CUstream first = make_stream();
   const CUstream second = make_stream();
@@ -294,7 +293,7 @@ TEST_CASE("of several host functions, the finding names the one that the others 
   CHECK(CU(cuStreamSynchronize)(first) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a host function that is slow is no finding, nor one that waits for pending work") {
+TEST_CASE("a slow host function, or one that waits for pending work, is not reported") {
   for (const char* mode : {"progress=eager", "progress=manual", "progress=random"}) {
     CAPTURE(std::string(mode));
     SimFixture fixture(fmt::format("memory=64MiB,stall_ms=200,{}", mode));

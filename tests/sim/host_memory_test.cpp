@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(EagerFixture, "registered memory cannot be registered again, i
   CHECK(sim.live().host_registrations == 2);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "only what was registered can be unregistered, by its start") {
+TEST_CASE_FIXTURE(EagerFixture, "only registered memory can be unregistered, by its start") {
   std::vector<char> own(8192);
   CHECK(CU(cuMemHostUnregister)(own.data()) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   OK(register_memory(own.data(), own.size()));
@@ -93,7 +93,7 @@ TEST_CASE_FIXTURE(EagerFixture, "registration leaves the memory and its bytes to
   munmap(pages, 8192);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "work on registered memory that was unmapped faults") {
+TEST_CASE_FIXTURE(ManualFixture, "work on registered memory faults if the memory was unmapped") {
   void* pages = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   OK(register_memory(pages, 8192));
   OK(CU(cuMemcpyAsync)(make_memory(8192), reinterpret_cast<CUdeviceptr>(pages), 8192, nullptr));
@@ -102,7 +102,7 @@ TEST_CASE_FIXTURE(ManualFixture, "work on registered memory that was unmapped fa
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "what is no host memory cannot be registered") {
+TEST_CASE_FIXTURE(EagerFixture, "only host memory can be registered") {
   std::vector<char> own(4096);
   const CUdeviceptr device = make_memory(4096);
   CHECK(register_memory(nullptr, 4096) == CUDA_ERROR_INVALID_VALUE);
@@ -127,8 +127,7 @@ TEST_CASE_FIXTURE(EagerFixture, "what is no host memory cannot be registered") {
   CHECK(CU(cuMemHostRegister)(own.data(), 4096, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(ManualFixture,
-                  "pinned memory is given up only when the work of all contexts is done") {
+TEST_CASE_FIXTURE(ManualFixture, "a free of pinned memory waits for the work of all contexts") {
   unsigned char* pinned = make_pinned(16);
   OK(CU(cuCtxSetCurrent)(retain(1)));
   const CUdeviceptr device = make_memory(16);

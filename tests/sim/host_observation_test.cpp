@@ -52,7 +52,7 @@ Driver make_driver() {
 
 }  // namespace
 
-TEST_CASE("a host that has read a value comes after what was done before it was written") {
+TEST_CASE("reading a value orders the host after the work before its write") {
   for (const char* mode : kModes) {
     for (const bool says_so : {true, false}) {
       CAPTURE(mode);
@@ -68,7 +68,7 @@ TEST_CASE("a host that has read a value comes after what was done before it was 
   }
 }
 
-TEST_CASE("a host that has read an earlier value does not come after what followed it") {
+TEST_CASE("reading an earlier value does not order the host after later work") {
   for (const char* mode : kModes) {
     for (const unsigned value : {1U, 2U}) {
       CAPTURE(mode);
@@ -84,7 +84,7 @@ TEST_CASE("a host that has read an earlier value does not come after what follow
   }
 }
 
-TEST_CASE("without a value the host comes after the last one") {
+TEST_CASE("an observation without a value orders the host after the last write") {
   WordFixture fixture("manual");
   fixture.fill(fixture.first);
   fixture.tell(1);
@@ -93,7 +93,7 @@ TEST_CASE("without a value the host comes after the last one") {
   CHECK_FALSE(fixture.second_races());
 }
 
-TEST_CASE("a value that no work wrote orders nothing") {
+TEST_CASE("a value that was not written by work orders nothing") {
   WordFixture fixture("manual");
   fixture.fill(fixture.first);
   fixture.tell(1);
@@ -103,7 +103,7 @@ TEST_CASE("a value that no work wrote orders nothing") {
   CHECK(fixture.second_races());
 }
 
-TEST_CASE("a reader that is many values late comes after the oldest that is remembered") {
+TEST_CASE("a reader of a forgotten value is ordered after the oldest remembered one") {
   WordFixture fixture("manual");
   fixture.fill(fixture.first);
   for (unsigned value = 1; value <= 1000; ++value) fixture.tell(value);
@@ -126,7 +126,7 @@ TEST_CASE("a copy or a fill of a word orders the host as a value write does") {
   }
 }
 
-TEST_CASE("a thread that only polls a word makes work go on, and is ordered after it") {
+TEST_CASE("a thread that polls a word makes work progress and is ordered after it") {
   for (const char* mode : {"eager", "random", "timed"}) {
     CAPTURE(mode);
     WordFixture fixture(mode);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of what host threads know counts for which of them, and their own uses of pinned memory.
+// How waits of host threads order the work of themselves and other threads, and uses of pinned
+// memory by host threads.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -75,7 +76,7 @@ bool races_between_threads(const char* threads, const char* mode, bool announced
 
 }  // namespace
 
-TEST_CASE("threads that are apart know what they have waited for, and what they were told") {
+TEST_CASE("with threads=apart a thread is ordered after its own waits and announced ones") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     CHECK(races_between_threads("apart", mode, false));
@@ -83,15 +84,14 @@ TEST_CASE("threads that are apart know what they have waited for, and what they 
   }
 }
 
-TEST_CASE("threads that are together know what any of them has waited for") {
+TEST_CASE("with threads=together each thread is ordered after the waits of all threads") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     CHECK_FALSE(races_between_threads("together", mode, false));
   }
 }
 
-TEST_CASE(
-    "a thread that starts knows what was known, and what it knew is known when it has ended") {
+TEST_CASE("the start and the end of a thread order its work with that of its creator") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     ThreadsFixture fixture("apart", mode);
@@ -106,7 +106,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("streams and events carry what a thread knew when it used them to other threads") {
+TEST_CASE("streams and events pass the order of one thread to other threads") {
   ThreadsFixture fixture("apart");
   const CUevent event = make_event();
   Turns turns;
@@ -129,7 +129,7 @@ TEST_CASE("streams and events carry what a thread knew when it used them to othe
   other.join();
 }
 
-TEST_CASE("what is observed for an object the thread knows once it acquires the object") {
+TEST_CASE("a thread that acquires an object is ordered after observations for the object") {
   for (const char* mode : kModes) {
     for (const bool acquires : {false, true}) {
       CAPTURE(mode);
@@ -147,8 +147,7 @@ TEST_CASE("what is observed for an object the thread knows once it acquires the 
   }
 }
 
-TEST_CASE(
-    "a stream that waits for the host comes after what was released to the word, and no more") {
+TEST_CASE("a stream that waits for a word is ordered after what the host released to the word") {
   for (const bool knows_all : {false, true}) {
     CAPTURE(knows_all);
     ThreadsFixture fixture("together");
@@ -170,7 +169,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a staging buffer that the host overwrites before its copy is done is a race") {
+TEST_CASE("overwriting a staging buffer before its copy is done is a race") {
   for (const char* mode : kModes) {
     for (const bool waits : {false, true}) {
       CAPTURE(mode);
@@ -185,7 +184,7 @@ TEST_CASE("a staging buffer that the host overwrites before its copy is done is 
   }
 }
 
-TEST_CASE("a host that reads what a copy has yet to write is a race; two readers are none") {
+TEST_CASE("reading the target of a pending copy is a race, and two reads are none") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     ThreadsFixture fixture("together", mode);
@@ -213,7 +212,7 @@ TEST_CASE("the report of a race with the host names both uses") {
   CHECK(findings[0].find("while cuMemcpyAsync (call ") != std::string::npos);
 }
 
-TEST_CASE("pageable memory of the host is not watched") {
+TEST_CASE("pageable memory is not checked for races") {
   ThreadsFixture fixture("together");
   std::vector<unsigned char> pageable(64);
   OK(CU(cuMemcpyAsync)(fixture.memory, address_of(pageable.data()), 64, fixture.first));
@@ -221,7 +220,7 @@ TEST_CASE("pageable memory of the host is not watched") {
   CHECK_FALSE(fixture.races());
 }
 
-TEST_CASE("threads that are apart race over pinned memory themselves") {
+TEST_CASE("with threads=apart host threads race over pinned memory") {
   for (const bool announced : {false, true}) {
     CAPTURE(announced);
     ThreadsFixture fixture("apart");
@@ -244,7 +243,7 @@ TEST_CASE("threads that are apart race over pinned memory themselves") {
   }
 }
 
-TEST_CASE("memory that is handed on has no earlier users: they must be known to be done") {
+TEST_CASE("reuse of memory before its earlier users are known to be done is a race") {
   for (const bool waits : {false, true}) {
     CAPTURE(waits);
     ThreadsFixture fixture("together");

@@ -113,14 +113,14 @@ struct Fixture : SimFixture {
 // The thread sanitizer supports no threads in a child: waits of streams for another process start
 // one.
 #ifndef BERTH_UNDER_TSAN
-TEST_CASE("two processes wait for the work of each other") {
+TEST_CASE("two processes wait for each other's work") {
   for (const char* progress : {"eager", "manual", "random", "timed"}) {
     CAPTURE(progress);
     exchange(progress);
   }
 }
 
-TEST_CASE("work of another process that has not run holds up what waits for its event") {
+TEST_CASE("pending work of another process blocks waits for its event") {
   PeerProcess peer([](int socket) -> int {
     Peer self("manual");
     NEED(self.open(socket));
@@ -156,7 +156,7 @@ TEST_CASE("work of another process that has not run holds up what waits for its 
   OK(CU(cuMemFree)(memory));
 }
 
-TEST_CASE("a record behind a fault of its process does not hold up others") {
+TEST_CASE("an event behind a fault of its process does not block others") {
   PeerProcess peer([](int socket) -> int {
     Peer self("eager");
     NEED(self.open(socket));

@@ -102,7 +102,7 @@ TEST_CASE("another process opens memory of this one, and both see what either wr
   CHECK(peer.join() == 0);
 }
 
-TEST_CASE("memory that another process has open is used until that closes it, or dies") {
+TEST_CASE("memory opened by another process stays in use until closed or the process exits") {
   PeerProcess peer([](int socket) {
     CUipcMemHandle handle{};
     NEED(receive(socket, handle));
@@ -170,7 +170,7 @@ TEST_CASE("a handle of a process that is gone, or of freed memory, opens nothing
   CHECK(peer.join() == 0);
 }
 
-TEST_CASE_FIXTURE(IpcFixture, "what is known of the uses of memory outlives its first handle") {
+TEST_CASE_FIXTURE(IpcFixture, "the recorded uses of memory outlive its first handle") {
   const CUstream first = make_stream();
   const CUstream second = make_stream();
   const CUdeviceptr memory = make_memory(kBytes);

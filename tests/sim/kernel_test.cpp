@@ -74,7 +74,8 @@ TEST_CASE_FIXTURE(ManualFixture, "a kernel is called when its work runs, not whe
   CHECK(calls == 1);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a range of several physical blocks is one range to the function") {
+TEST_CASE_FIXTURE(EagerFixture,
+                  "a range of several physical blocks appears contiguous to the function") {
   constexpr std::size_t kBlock = 2_MiB;
   CUdeviceptr range = 0;
   OK(CU(cuMemAddressReserve)(&range, 2 * kBlock, 0, 0, 0));
@@ -97,7 +98,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a range of several physical blocks is one range
   CHECK(sim.peek(range + kBlock - 100, 200) == expected);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "each launch of a graph computes with the bytes of that launch") {
+TEST_CASE_FIXTURE(EagerFixture, "each launch of a graph computes with the current bytes") {
   const CUdeviceptr from = make_memory(4);
   const CUdeviceptr to = make_memory(4);
   OK(CU(cuMemsetD8)(from, 3, 4));

@@ -64,7 +64,8 @@ TEST_CASE_FIXTURE(Blocking, "a call that submits work returns when the work is d
   CHECK(sim.peek(memory, 64) == bytes_of(64, 1));
 }
 
-TEST_CASE_FIXTURE(Blocking, "a wait is no work, and what follows it waits for the host") {
+TEST_CASE_FIXTURE(Blocking,
+                  "with blocking launches a stream wait returns at once, and later work blocks") {
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(1);
   Flag<cuuint32_t> flag;
@@ -76,7 +77,7 @@ TEST_CASE_FIXTURE(Blocking, "a wait is no work, and what follows it waits for th
   CHECK(findings[0].starts_with("stall: "));
 }
 
-TEST_CASE("launches block where the driver's variable or the option says so") {
+TEST_CASE("launches block if CUDA_LAUNCH_BLOCKING or the option is set") {
   struct Case {
     std::optional<std::string> variable;
     const char* option;

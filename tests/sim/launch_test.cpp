@@ -61,7 +61,7 @@ struct StandIn {
 
 }  // namespace
 
-TEST_CASE("a launch is refused unless the configuration says otherwise, and nothing is queued") {
+TEST_CASE("a launch is refused by default, and nothing is queued") {
   LaunchFixture fixture("progress=manual");
   const CUstream stream = make_stream();
   CHECK(fixture.launch(make_memory(16), 7, stream) == CUDA_ERROR_NOT_SUPPORTED);
@@ -188,7 +188,7 @@ TEST_CASE("a mangled kernel is found by its name in the source") {
   }
 }
 
-TEST_CASE("a stand-in in another language is told the launch, and is released with its work") {
+TEST_CASE("a stand-in in another language receives the launch and is released with its work") {
   struct Log {
     int computed = 0;
     int released = 0;
@@ -229,7 +229,7 @@ TEST_CASE("a stand-in in another language is told the launch, and is released wi
   CHECK(fixture.launch(memory, 1, stream) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
-TEST_CASE("the shape of a launch is checked as the device's limits have it, whatever is run") {
+TEST_CASE("the launch dimensions are checked against the device's limits in each mode") {
   for (const char* kernels : {"refuse", "skip"}) {
     LaunchFixture fixture(std::string("kernels=") + kernels);
     const CUstream stream = make_stream();
@@ -248,7 +248,7 @@ TEST_CASE("the shape of a launch is checked as the device's limits have it, what
   }
 }
 
-TEST_CASE("a launch by configuration is one on its stream, and may be programmatic") {
+TEST_CASE("cuLaunchKernelEx launches on its stream and may be programmatic") {
   LaunchFixture fixture("progress=manual,kernels=skip");
   const CUstream stream = make_stream();
   CUlaunchAttribute attribute{};
@@ -266,7 +266,7 @@ TEST_CASE("a launch by configuration is one on its stream, and may be programmat
   CHECK(CU(cuLaunchKernelEx)(nullptr, fixture.fill, nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("PTX tells which kernels a module has; functions end with their module") {
+TEST_CASE("the kernels of a module are found in its PTX, and are unloaded with it") {
   LaunchFixture fixture("kernels=skip");
   CUfunction function = nullptr;
   CHECK(CU(cuModuleGetFunction)(&function, fixture.module, "fil") == CUDA_ERROR_NOT_FOUND);
@@ -331,7 +331,7 @@ TEST_CASE("a library has no context, and its kernels are functions in each") {
   CHECK(CU(cuKernelGetName)(&name, kernel) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("facts of a kernel are the limits of its device") {
+TEST_CASE("attributes of a kernel are the limits of its device") {
   LaunchFixture fixture("kernels=skip");
   const auto attribute = [&](int which) {
     int value = -7;

@@ -20,7 +20,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a context that ends with nothing in it leaks no
   CHECK(sim.take_findings().empty());
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a leak names the call, the device, and what is left") {
+TEST_CASE_FIXTURE(EagerFixture, "a leak names the call, the device and the remaining objects") {
   OK(CU(cuCtxPushCurrent)(retain(1)));
   make_memory(64);
   make_memory(100);
@@ -42,7 +42,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a context that others still hold leaks nothing 
   CHECK(found_leak(sim, "1 allocation of 64 B"));
 }
 
-TEST_CASE("leaks are not looked for where checks are off") {
+TEST_CASE("leaks are not reported if checks are off") {
   SimFixture fixture("memory=64MiB,checks=off");
   make_memory(64);
   OK(CU(cuDevicePrimaryCtxRelease)(0));

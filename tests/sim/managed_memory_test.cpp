@@ -34,7 +34,7 @@ TEST_CASE_FIXTURE(EagerFixture, "managed allocations are checked, and freed as d
   CHECK(sim.live().managed_allocations == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "managed memory takes none of the device's") {
+TEST_CASE_FIXTURE(EagerFixture, "managed memory takes no device memory") {
   std::size_t before = 0;
   std::size_t after = 0;
   std::size_t total = 0;
@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a context that ends with managed memory has lea
   CHECK(found[0].find("1 managed allocation of 4096 B") != std::string::npos);
 }
 
-TEST_CASE("a prefetch takes the time of a copy, once") {
+TEST_CASE("the first prefetch takes the time of a copy, and a second none") {
   SimFixture timed("memory=1GiB,progress=timed");
   constexpr std::size_t kLarge = 64 << 20;
   CUdeviceptr memory = 0;
@@ -93,7 +93,7 @@ TEST_CASE("a prefetch takes the time of a copy, once") {
   OK(CU(cuMemFree)(memory));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a prefetch is no use of the memory, and no graph holds one") {
+TEST_CASE_FIXTURE(EagerFixture, "a prefetch causes no race and cannot be captured") {
   CUdeviceptr memory = 0;
   OK(CU(cuMemAllocManaged)(&memory, 1 << 16, CU_MEM_ATTACH_GLOBAL));
   const CUstream first = make_stream();

@@ -41,8 +41,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a pool reserves whole granules and counts what 
   CHECK(sim.device_bytes_used(0) == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture,
-                  "each kind of synchronisation gives back what is above the threshold") {
+TEST_CASE_FIXTURE(EagerFixture, "each kind of synchronization returns memory above the threshold") {
   const CUmemoryPool pool = default_pool();
   const CUstream stream = make_stream();
   const CUevent event = make_event();
@@ -58,8 +57,7 @@ TEST_CASE_FIXTURE(EagerFixture,
   }
 }
 
-TEST_CASE_FIXTURE(EagerFixture,
-                  "a synchronisation keeps at least the threshold, and what is used") {
+TEST_CASE_FIXTURE(EagerFixture, "a synchronization keeps the threshold and used memory") {
   const CUmemoryPool pool = default_pool();
   set_threshold(pool, 2 * kGranule + 1);
   const CUstream stream = make_stream();
@@ -90,7 +88,7 @@ TEST_CASE_FIXTURE(ManualFixture, "trimming leaves memory whose free the host has
   CHECK(reserved(pool) == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "peaks last until they are reset to now, and to nothing else") {
+TEST_CASE_FIXTURE(EagerFixture, "peaks can only be reset to the current value") {
   const CUmemoryPool pool = default_pool();
   const CUstream stream = make_stream();
   const CUdeviceptr first = allocate_async(kGranule, stream);
@@ -111,7 +109,7 @@ TEST_CASE_FIXTURE(EagerFixture, "peaks last until they are reset to now, and to 
   OK(CU(cuMemFreeAsync)(first, stream));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "the device and a pool's own limit run out") {
+TEST_CASE_FIXTURE(EagerFixture, "allocations fail at the device's memory and at the pool's limit") {
   const CUstream stream = make_stream();
   CUdeviceptr pointer = 0;
   CHECK(CU(cuMemAllocAsync)(&pointer, SIZE_MAX, stream) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -128,7 +126,7 @@ TEST_CASE_FIXTURE(EagerFixture, "the device and a pool's own limit run out") {
   CHECK(CU(cuMemAllocFromPoolAsync)(&other, kGranule, limited, stream) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "idle pieces that are too small make way for one that is not") {
+TEST_CASE_FIXTURE(EagerFixture, "idle pieces that are too small are returned for a larger one") {
   const CUmemoryPool pool = default_pool();
   set_threshold(pool, UINT64_MAX);
   const CUstream stream = make_stream();
@@ -166,7 +164,8 @@ TEST_CASE_FIXTURE(EagerFixture, "a device allocates from the pool that was set")
   CHECK(current == default_pool());
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a destroyed pool lives until what it gave is freed, unseen") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "a destroyed pool lives until its allocations are freed, but is not accessible") {
   const CUstream stream = make_stream();
   const CUmemoryPool pool = make_pool();
   const CUdeviceptr pointer = allocate_from(pool, 512, stream);
@@ -216,7 +215,7 @@ TEST_CASE_FIXTURE(EagerFixture, "only the pool's access opens its memory to anot
   CHECK(CU(cuMemPoolSetAccess)(pool, &own, 1) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "pool functions refuse hostile arguments") {
+TEST_CASE_FIXTURE(EagerFixture, "pool functions refuse invalid arguments") {
   CUmemoryPool pool = nullptr;
   CUmemPoolProps properties = pool_properties();
   const auto forged = reinterpret_cast<CUmemoryPool>(0x1234);

@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a device is out of memory exactly when it is fu
   CHECK(allocate(1) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "physical memory in pieces serves an allocation in one") {
+TEST_CASE_FIXTURE(EagerFixture, "scattered physical memory serves one contiguous allocation") {
   std::vector<CUdeviceptr> pointers;
   for (std::size_t i = 0; i < (1ULL << 30) / kGranule; ++i)
     pointers.push_back(make_memory(kGranule));
@@ -165,7 +165,7 @@ TEST_CASE_FIXTURE(ManualFixture, "freeing waits for the work of the context") {
   CHECK(sim.peek(kept, 16) == bytes_of(16, 9));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a free that waits for the work under it is no finding") {
+TEST_CASE_FIXTURE(ManualFixture, "a free that waits for work on its memory is not reported") {
   const CUstream stream = make_stream();
   const CUdeviceptr device = make_memory(4096);
   unsigned char* const pinned = make_pinned(4096);
@@ -216,7 +216,7 @@ TEST_CASE("eight devices of 80 GiB cost nothing until written") {
   }
 }
 
-TEST_CASE("memory that was freed goes back to the system, and comes again as zeros") {
+TEST_CASE("freed memory is returned to the system and reads as zeros when reused") {
   for (const char* config : {"memory=64MiB", "memory=64MiB,poison=off"}) {
     const SimFixture fixture(config);
     const CUdeviceptr all = make_memory(64 << 20);

@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a fill of rows leaves what lies between them") 
   }
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "the host waits for a fill of its own memory, and for no other") {
+TEST_CASE_FIXTURE(ManualFixture, "the host waits for a fill of host memory, and for no other") {
   unsigned char* pinned = make_pinned(64);
   const CUdeviceptr memory = make_memory(64);
   CHECK(CU(cuMemsetD8)(memory, 1, 64) == CUDA_SUCCESS);
@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(EagerFixture, "addresses and pitches are aligned to the value"
   CHECK(CU(cuMemsetD2D32)(memory, 18, 0, 1, 1) == CUDA_SUCCESS);  // one row has no pitch
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "fills end with their memory, and hostile sizes are refused") {
+TEST_CASE_FIXTURE(EagerFixture, "fills beyond their memory and invalid sizes are refused") {
   const CUdeviceptr memory = make_memory(512);
   std::vector<unsigned char> host(64);
   CHECK(CU(cuMemsetD32)(memory, 0, 128) == CUDA_SUCCESS);
@@ -115,7 +115,7 @@ TEST_CASE_FIXTURE(EagerFixture, "fills end with their memory, and hostile sizes 
   CHECK(CU(cuMemsetD2D8)(0, 0, 0, 9, 0) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "rows that interleave do not race, rows that meet do") {
+TEST_CASE_FIXTURE(ManualFixture, "interleaved rows do not race, and overlapping rows do") {
   const CUdeviceptr memory = make_memory(64);
   OK(CU(cuMemsetD2D8Async)(memory, 16, 1, 8, 4, make_stream()));
   OK(CU(cuMemsetD2D8Async)(memory + 8, 16, 1, 8, 4, make_stream()));
@@ -126,7 +126,7 @@ TEST_CASE_FIXTURE(ManualFixture, "rows that interleave do not race, rows that me
   CHECK(found_race(sim));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "the same race in many rows is said once") {
+TEST_CASE_FIXTURE(ManualFixture, "the same race in many rows is reported once") {
   const CUdeviceptr memory = make_memory(64);
   OK(CU(cuMemsetD8Async)(memory, 1, 64, make_stream()));
   OK(CU(cuMemsetD2D8Async)(memory, 16, 1, 8, 4, make_stream()));

@@ -71,7 +71,7 @@ std::string device_uuid(unsigned index) {
 
 }  // namespace
 
-TEST_CASE("instances are as large as equal parts can be") {
+TEST_CASE("instances of equal parts have the largest possible size") {
   struct Part {
     int count;
     int compute_slices;
@@ -162,7 +162,7 @@ TEST_CASE_FIXTURE(Fixture, "instances that are not there are refused") {
         nvml::kInvalidArgument);
 }
 
-TEST_CASE_FIXTURE(Fixture, "what is about instances refuses devices, and the other way round") {
+TEST_CASE_FIXTURE(Fixture, "functions for instances refuse devices, and vice versa") {
   const nvml::Device device = nvml_device(1);
   const nvml::Device instance = nvml_instance(device, 0);
   unsigned number = 9;
@@ -181,7 +181,7 @@ TEST_CASE_FIXTURE(Fixture, "what is about instances refuses devices, and the oth
   CHECK(CU(nvmlDeviceGetPciInfo_v3)(instance, &pci) == nvml::kInvalidArgument);
 }
 
-TEST_CASE("before R570 CUDA enumerates one instance, and then nothing else") {
+TEST_CASE("before R570 CUDA enumerates one instance and no other device") {
   CHECK(enumerated(std::nullopt) == Names{"instance 0"});
   CHECK(enumerated(instance_uuid(0)) == Names{"instance 0"});
   CHECK(enumerated(instance_uuid(1)) == Names{"instance 1"});
@@ -193,7 +193,7 @@ TEST_CASE("before R570 CUDA enumerates one instance, and then nothing else") {
   CHECK(enumerated("0,1") == Names{"instance 0"});
 }
 
-TEST_CASE("since R570 CUDA enumerates every instance, and whole devices beside them") {
+TEST_CASE("since R570 CUDA enumerates every instance and whole devices") {
   const auto newer = [](const std::optional<std::string>& visible) {
     return enumerated(visible, kNewerDriver);
   };

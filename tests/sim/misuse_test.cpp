@@ -95,15 +95,15 @@ void check_all(std::span<const Misuse> misuses) {
 
 }  // namespace
 
-TEST_CASE("an order that is missing between streams is reported with both uses") {
+TEST_CASE("a missing order between streams is reported with both uses") {
   check_all(order_misuses());
 }
 
-TEST_CASE("memory that ends under work, or is used after its end, is reported") {
+TEST_CASE("memory freed during work, or used after its free, is reported") {
   check_all(lifetime_misuses());
 }
 
-TEST_CASE("memory and values in stream order that are used out of order are reported") {
+TEST_CASE("use of stream-ordered memory and values out of order is reported") {
   check_all(pool_misuses());
 }
 
@@ -115,19 +115,19 @@ TEST_CASE("a wrong, missing or ended context is refused") {
   check_all(context_misuses());
 }
 
-TEST_CASE("a stale or unfit handle is refused, and a callback's call") {
+TEST_CASE("stale and unsuitable handles and driver calls in callbacks are refused") {
   check_all(handle_misuses());
 }
 
-TEST_CASE("a rule of captures that is broken, and graphs without an order, are reported") {
+TEST_CASE("violations of capture rules and unordered graphs are reported") {
   check_all(graph_misuses());
 }
 
-TEST_CASE("what a program forgets is listed as alive") {
+TEST_CASE("leaked objects are listed as alive") {
   check_all(leak_misuses());
 }
 
-TEST_CASE("a program that depends on luck is reported") {
+TEST_CASE("a program whose progress depends on timing is reported") {
   check_all(progress_misuses());
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("every driver function that berth uses is found at the version that be
 #undef BERTH_CHECK_FOUND
 }
 
-TEST_CASE("a Runtime finds what cuGetProcAddress finds, on drivers of every age") {
+TEST_CASE("a Runtime resolves the same functions as cuGetProcAddress, for every driver version") {
   for (const int version : {11040, 12020, 12050, 12080, 13000}) {
     CAPTURE(version);
     const sim::Simulator sim("driver_version=" + std::to_string(version));
@@ -57,7 +57,7 @@ TEST_CASE("a Runtime finds what cuGetProcAddress finds, on drivers of every age"
   }
 }
 
-TEST_CASE("without a simulator, BERTH_SIM says which functions there are") {
+TEST_CASE("without a simulator, BERTH_SIM determines the available functions") {
   { const sim::Simulator replaces(""); }
   const auto version = [] {
     int value = 0;
@@ -82,7 +82,7 @@ TEST_CASE("a function is resolved by its plain and by its versioned name") {
   CHECK(sim::resolve("cuGetProcAddress") != nullptr);
 }
 
-TEST_CASE("what is not simulated resolves to null") {
+TEST_CASE("functions that are not simulated resolve to null") {
   for (const char* symbol : {"", "cu", "cuMemAlloc_v3", "cuInit_v2", "cuLaunchKernel_v2", "malloc"})
     CHECK_MESSAGE(sim::resolve(symbol) == nullptr, symbol);
   CHECK(sim::resolve(nullptr) == nullptr);
@@ -106,7 +106,7 @@ TEST_CASE("cuGetProcAddress reports why there is no address") {
         CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("cuGetProcAddress finds its newer self from CUDA 12 on") {
+TEST_CASE("cuGetProcAddress resolves to its newer version from CUDA 12 on") {
   void* address = nullptr;
   CHECK(CU(cuGetProcAddress)("cuGetProcAddress", &address, 11030, 0) == CUDA_SUCCESS);
   CHECK(address == reinterpret_cast<void*>(&CU(cuGetProcAddress)));
@@ -115,14 +115,14 @@ TEST_CASE("cuGetProcAddress finds its newer self from CUDA 12 on") {
   CHECK(CU(cuGetProcAddress)("cuNoSuch", &address, 12000, 0) == CUDA_ERROR_NOT_FOUND);
 }
 
-TEST_CASE("cuGetProcAddress refuses hostile arguments") {
+TEST_CASE("cuGetProcAddress refuses invalid arguments") {
   void* address = nullptr;
   CHECK(CU(cuGetProcAddress_v2)(nullptr, &address, 12000, 0, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGetProcAddress_v2)("cuInit", nullptr, 12000, 0, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGetProcAddress_v2)("cuInit", &address, 12000, 9, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("no table of the driver's own is given out") {
+TEST_CASE("private tables of the driver are refused") {
   const void* table = &table;
   const CUuuid id{};
   CHECK(CU(cuGetExportTable)(&table, &id) == CUDA_ERROR_NOT_FOUND);

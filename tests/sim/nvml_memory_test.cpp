@@ -34,7 +34,7 @@ TEST_CASE_FIXTURE(Fixture, "both forms of memory information agree with CUDA") {
   CHECK(nvml_memory(nvml_device(1)).used == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "memory information has a version") {
+TEST_CASE_FIXTURE(Fixture, "the version of memory information is checked") {
   nvml::MemoryV2 memory{};
   for (const unsigned version :
        {0U, 2U, nvml::kMemoryV2Version + 1, nvml::kMemoryV2Version | 3U << 24}) {

@@ -49,7 +49,7 @@ TEST_CASE("NVML and CUDA agree on a device's UUID and memory") {
   CHECK(memory.free + memory.used == memory.total);
 }
 
-TEST_CASE("NVML needs to be initialised, as often as it is shut down") {
+TEST_CASE("NVML counts its initializations and shutdowns") {
   const sim::Simulator sim("");
   unsigned count = 0;
   CHECK(CU(nvmlShutdown)() == nvml::kUninitialized);
@@ -64,7 +64,7 @@ TEST_CASE("NVML needs to be initialised, as often as it is shut down") {
   CHECK(CU(nvmlDeviceGetMemoryInfo)(device, &memory) == nvml::kUninitialized);
 }
 
-TEST_CASE("NVML refuses what names no device, and buffers that are too small") {
+TEST_CASE("NVML refuses invalid devices and buffers that are too small") {
   const sim::Simulator sim("devices=2");
   REQUIRE(CU(nvmlInit_v2)() == nvml::kSuccess);
   nvml::Device device = nullptr;
@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "versions follow the simulated driver") {
   CHECK(CU(nvmlSystemGetCudaDriverVersion_v2)(nullptr) == nvml::kInvalidArgument);
 }
 
-TEST_CASE("an unlisted version has the branch of the one before it") {
+TEST_CASE("an unlisted CUDA version has the driver branch of the previous one") {
   for (const auto& [cuda, branch] :
        {std::pair{"11040", "470.00"}, std::pair{"12070", "560.00"}, std::pair{"99990", "580.00"}}) {
     const NvmlFixture fixture(std::string("driver_version=") + cuda);
@@ -115,7 +115,7 @@ TEST_CASE("NVML is initialised with known flags") {
   CHECK(CU(nvmlShutdown)() == nvml::kSuccess);
 }
 
-TEST_CASE("every code has words of its own") {
+TEST_CASE("every code has its own text") {
   const std::string unknown = CU(nvmlErrorString)(999);
   CHECK_FALSE(unknown.empty());
   CHECK(unknown == CU(nvmlErrorString)(-1));
@@ -168,7 +168,7 @@ TEST_CASE("no device belongs to a fabric") {
   CHECK(CU(nvmlDeviceGetGpuFabricInfoV)(nvml_device(0), nullptr) == nvml::kInvalidArgument);
 }
 
-TEST_CASE("NVML's peers are CUDA's") {
+TEST_CASE("NVML and CUDA agree on peer access") {
   for (const char* config : {"devices=2,peer=on", "devices=2,peer=off"}) {
     const NvmlFixture fixture(config);
     OK(CU(cuInit)(0));
@@ -202,7 +202,7 @@ TEST_CASE("NVML's peers are CUDA's") {
 }
 
 TEST_CASE_FIXTURE(NvmlFixture,
-                  "what cannot be known is not supported, once the arguments are right") {
+                  "queries of unknown values return not supported, if their arguments are valid") {
   unsigned value = 77;
   unsigned long long energy = 77;
   unsigned long mask = 77;
@@ -219,7 +219,8 @@ TEST_CASE_FIXTURE(NvmlFixture,
   CHECK(CU(nvmlDeviceGetPowerUsage)(device, &value) == nvml::kUninitialized);
 }
 
-TEST_CASE_FIXTURE(NvmlFixture, "older forms of the PCI information write what they always wrote") {
+TEST_CASE_FIXTURE(NvmlFixture,
+                  "older versions of the PCI information write only their own struct") {
   nvml::PciInfo newest{};
   REQUIRE(CU(nvmlDeviceGetPciInfo_v3)(nvml_device(1), &newest) == nvml::kSuccess);
   nvml::PciInfoV1 first{};
@@ -236,7 +237,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "older forms of the PCI information write what th
   CHECK(CU(nvmlDeviceGetPciInfo_v2)(nullptr, &second) == nvml::kInvalidArgument);
 }
 
-TEST_CASE_FIXTURE(NvmlFixture, "a device tells of displays and of its link to the host") {
+TEST_CASE_FIXTURE(NvmlFixture, "display and host link of a device can be queried") {
   const nvml::Device device = nvml_device(0);
   int shown = 9;
   CHECK(CU(nvmlDeviceGetDisplayMode)(device, &shown) == nvml::kSuccess);
@@ -263,7 +264,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "a device tells of displays and of its link to th
   CHECK(CU(nvmlDeviceGetCurrPcieLinkWidth)(nullptr, &now) == nvml::kInvalidArgument);
 }
 
-TEST_CASE_FIXTURE(NvmlFixture, "a device slows down before it shuts down") {
+TEST_CASE_FIXTURE(NvmlFixture, "the slowdown temperature is below the shutdown temperature") {
   unsigned shutdown = 0;
   unsigned slowdown = 0;
   CHECK(CU(nvmlDeviceGetTemperatureThreshold)(nvml_device(0), 0, &shutdown) == nvml::kSuccess);
@@ -274,7 +275,7 @@ TEST_CASE_FIXTURE(NvmlFixture, "a device slows down before it shuts down") {
         nvml::kInvalidArgument);
 }
 
-TEST_CASE("what NVML has and no simulator knows is there, and not supported") {
+TEST_CASE("functions of NVML without a simulation exist and return not supported") {
   using Unsupported = nvml::Return();
   auto* const power = reinterpret_cast<Unsupported*>(sim::resolve("nvmlDeviceGetPowerSource"));
   REQUIRE((power != nullptr));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts that a caller makes, and what a context says of itself.
+// Contexts that a program creates, and queries of contexts.
 #include <thread>
 #include <vector>
 
@@ -46,7 +46,7 @@ TEST_CASE_FIXTURE(EagerFixture,
   CHECK(sim.live().contexts == 1);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "what belongs to a context ends with it, and nothing else does") {
+TEST_CASE_FIXTURE(EagerFixture, "objects of a context are destroyed with it, and others are not") {
   const std::uint64_t before = sim.device_bytes_used(0);
   const CUdeviceptr kept = make_memory(64);
   const CUcontext own = make_context();
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a context that cannot be made is refused") {
   CHECK(current() == context);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "only a context that a caller made is destroyed") {
+TEST_CASE_FIXTURE(EagerFixture, "only a context that the program created can be destroyed") {
   CHECK(CU(cuCtxDestroy)(context) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(CU(cuCtxDestroy)(nullptr) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(CU(cuCtxDestroy)(reinterpret_cast<CUcontext>(99)) == CUDA_ERROR_INVALID_CONTEXT);

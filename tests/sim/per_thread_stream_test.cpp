@@ -42,7 +42,7 @@ TEST_CASE("a function without a stream is the same in both forms") {
   CHECK(find("cuInit", 2000, kPerThread) != nullptr);
 }
 
-TEST_CASE("per-thread forms came with CUDA 7, or with their function") {
+TEST_CASE("per-thread forms are available from CUDA 7, or from their function's version") {
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
   CHECK(find("cuStreamQuery", 2000, 0) != nullptr);
   CHECK(find("cuStreamQuery", 6050, kPerThread, &status) == nullptr);
@@ -66,7 +66,7 @@ TEST_CASE_FIXTURE(ManualFixture, "the null stream of a per-thread form is the th
   CHECK(sim.pending_operations(CU_STREAM_PER_THREAD) == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a per-thread form leaves the plain one as it was") {
+TEST_CASE_FIXTURE(ManualFixture, "per-thread forms do not affect the plain forms") {
   const CUdeviceptr memory = make_memory(64);
   CHECK(CU(cuStreamQuery_ptsz)(nullptr) == CUDA_SUCCESS);
   OK(CU(cuMemsetD8Async)(memory, 1, 64, nullptr));
@@ -74,7 +74,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a per-thread form leaves the plain one as it w
   CHECK(sim.pending_operations(CU_STREAM_PER_THREAD) == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "named streams are themselves in a per-thread form") {
+TEST_CASE_FIXTURE(ManualFixture, "a per-thread form accepts other streams unchanged") {
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(64);
   OK(CU(cuMemsetD8Async_ptsz)(memory, 1, 64, stream));
@@ -86,7 +86,8 @@ TEST_CASE_FIXTURE(ManualFixture, "named streams are themselves in a per-thread f
         CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a per-thread form counts as its function, and refuses as it") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "calls of a per-thread form are counted and checked as calls of its function") {
   CHECK(CU(cuStreamQuery_ptsz)(nullptr) == CUDA_SUCCESS);
   CHECK(sim.calls("cuStreamQuery") == 1);
   OK(CU(cuCtxSetCurrent)(nullptr));

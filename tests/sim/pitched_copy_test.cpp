@@ -42,7 +42,7 @@ std::vector<unsigned char> counted(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EagerFixture, "rows travel with one pitch there and another back") {
+TEST_CASE_FIXTURE(EagerFixture, "rows are copied with one pitch to the device and another back") {
   const std::vector<unsigned char> out = counted(kBytes);
   std::vector<unsigned char> back(kWidth * kRows);
   const CUdeviceptr device = make_memory(4096);
@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(EagerFixture, "rows travel with one pitch there and another ba
       REQUIRE(back[row * kWidth + x] == out[row * kPitch + 3 + x]);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "what lies between the rows stays as it is") {
+TEST_CASE_FIXTURE(ManualFixture, "bytes between the rows do not change") {
   const CUdeviceptr first = make_memory(kBytes);
   const CUdeviceptr second = make_memory(kBytes);
   OK(CU(cuMemsetD8)(first, 1, kBytes));
@@ -162,7 +162,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a pitch covers its row, and is no larger than t
         }) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "rows end with their memory, and hostile sizes are refused") {
+TEST_CASE_FIXTURE(EagerFixture, "rows beyond their memory and invalid sizes are refused") {
   const CUdeviceptr device = make_memory(512);
   const CUdeviceptr neighbor = make_memory(512);
   REQUIRE(neighbor == device + 512);
@@ -241,7 +241,7 @@ TEST_CASE_FIXTURE(EagerFixture, "pitched memory has room for its rows, each alig
     CHECK(CU(cuMemAllocPitch)(&pointer, &pitch, 1, 1, bytes) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "pitched memory that cannot be is refused") {
+TEST_CASE_FIXTURE(EagerFixture, "impossible pitched allocations are refused") {
   CUdeviceptr pointer = 17;
   std::size_t pitch = 17;
   CHECK(CU(cuMemAllocPitch)(nullptr, &pitch, 1, 1, 4) == CUDA_ERROR_INVALID_VALUE);

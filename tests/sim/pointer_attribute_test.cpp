@@ -55,7 +55,7 @@ TEST_CASE_FIXTURE(EagerFixture,
 }
 
 TEST_CASE_FIXTURE(EagerFixture,
-                  "pageable memory, freed memory and nonsense are no pointers of CUDA's") {
+                  "pageable memory, freed memory and invalid addresses are unknown pointers") {
   int local = 0;
   const CUdeviceptr freed = make_memory(512);
   OK(CU(cuMemFree)(freed));
@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(EagerFixture,
   CHECK(ask(CU_POINTER_ATTRIBUTE_P2P_TOKENS, make_memory(512)) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "without a context only what a device reaches is unknown") {
+TEST_CASE_FIXTURE(EagerFixture, "without a context only the device pointer attribute is refused") {
   const CUdeviceptr pointer = make_memory(512);
   OK(CU(cuCtxPopCurrent)(nullptr));
   CHECK(attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) == CU_MEMORYTYPE_DEVICE);

@@ -37,7 +37,7 @@ TEST_CASE_FIXTURE(EagerFixture,
   CHECK(state_of(0).flags == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "flags that are none, and devices that are none, are refused") {
+TEST_CASE_FIXTURE(EagerFixture, "invalid flags and devices are refused") {
   for (const unsigned flags : {0x100U, 3U, 6U, 7U})
     CHECK(CU(cuDevicePrimaryCtxSetFlags)(0, flags) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuDevicePrimaryCtxSetFlags)(2, 0) == CUDA_ERROR_INVALID_DEVICE);
@@ -45,7 +45,7 @@ TEST_CASE_FIXTURE(EagerFixture, "flags that are none, and devices that are none,
   CHECK(CU(cuDevicePrimaryCtxReset)(-1) == CUDA_ERROR_INVALID_DEVICE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a reset ends the work and the memory, and keeps the retains") {
+TEST_CASE_FIXTURE(ManualFixture, "a reset ends work and frees memory, and keeps the retain count") {
   const std::uint64_t before = sim.device_bytes_used(0);
   const CUdeviceptr memory = make_memory(64);
   OK(CU(cuMemsetD8Async)(memory, 1, 64, make_stream()));

@@ -38,7 +38,7 @@ Outcome run(unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("the same seed runs the same order, another seed another") {
+TEST_CASE("the same seed gives the same order, and another seed another order") {
   std::set<std::uint64_t> orders;
   for (unsigned seed = 0; seed < 20; ++seed) {
     const Outcome outcome = run(seed);
@@ -48,7 +48,7 @@ TEST_CASE("the same seed runs the same order, another seed another") {
   CHECK(orders.size() == 20);
 }
 
-TEST_CASE("random work runs neither at once nor only when waited for") {
+TEST_CASE("in random mode work runs neither always at once nor only when waited for") {
   std::uint64_t early = 0;
   for (unsigned seed = 0; seed < 20; ++seed) early += run(seed).early;
   CHECK(early > 0);
@@ -68,7 +68,7 @@ TEST_CASE("a polling loop terminates") {
   }
 }
 
-TEST_CASE("random order keeps to streams, events and the legacy stream") {
+TEST_CASE("random order respects streams, events and the legacy stream") {
   for (unsigned seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     const SimFixture fixture(config(seed));
@@ -95,7 +95,7 @@ TEST_CASE("random order keeps to streams, events and the legacy stream") {
   }
 }
 
-TEST_CASE("a missing wait shows in some order") {
+TEST_CASE("a missing wait changes the result in some order") {
   bool right = false;
   bool wrong = false;
   for (unsigned seed = 0; seed < 50; ++seed) {

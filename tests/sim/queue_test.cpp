@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues of a bounded length: which calls wait for room, what makes it, and what happens where only
-// the caller could.
+// Queues of bounded length: which calls wait for room, what makes room, and calls for which only
+// the caller could make room.
 #include <functional>
 #include <string>
 #include <thread>
@@ -29,7 +29,7 @@ bool found_full_queue(sim::Simulator& sim) {
 
 }  // namespace
 
-TEST_CASE("in every mode a full queue gives way to the work that it holds") {
+TEST_CASE("in every mode a full queue makes room by running its work") {
   for (const char* progress : {"eager", "manual", "random", "timed"}) {
     CAPTURE(std::string(progress));
     SimFixture fixture(config(fmt::format("queue=3,progress={}", progress)));
@@ -45,7 +45,7 @@ TEST_CASE("in every mode a full queue gives way to the work that it holds") {
   }
 }
 
-TEST_CASE("in manual mode the oldest operation makes room, and what that waits for") {
+TEST_CASE("in manual mode the oldest operation and its dependencies run to make room") {
   SimFixture fixture(config("queue=2,progress=manual"));
   const CUstream first = make_stream();
   const CUstream second = make_stream();
@@ -60,7 +60,7 @@ TEST_CASE("in manual mode the oldest operation makes room, and what that waits f
   CHECK(fixture.sim.pending_operations(first) == 0);
 }
 
-TEST_CASE("each call that gives a stream work waits for room") {
+TEST_CASE("each call that submits work to a stream waits for room") {
   SimFixture fixture(config("queue=1,progress=manual"));
   const CUstream stream = make_stream();
   const CUevent event = make_event();
@@ -132,7 +132,7 @@ TEST_CASE("each call that gives a stream work waits for room") {
   }
 }
 
-TEST_CASE("a capture records more than a queue holds, and needs no room in it") {
+TEST_CASE("a capture records more operations than the queue holds") {
   SimFixture fixture(config("queue=1,progress=manual"));
   const CUdeviceptr memory = make_memory(1);
   const CUstream stream = make_stream();
@@ -164,7 +164,7 @@ TEST_CASE("a call that waits for queue space continues after another thread has 
   }
 }
 
-TEST_CASE("a call for which only its caller could make room fails, and does nothing") {
+TEST_CASE("a call fails and does nothing if only the caller could make room") {
   for (const char* progress : {"eager", "manual", "random", "timed"}) {
     CAPTURE(std::string(progress));
     SimFixture fixture(config(fmt::format("queue=2,progress={}", progress)));
@@ -186,7 +186,7 @@ TEST_CASE("a call for which only its caller could make room fails, and does noth
 }
 
 // Source: NVIDIA developer forum, topic 220629.
-TEST_CASE("a host function that waits for the thread that fills its queue is found") {
+TEST_CASE("a host function that waits for the thread that fills its queue is reported") {
   for (const char* progress : {"eager", "manual", "random"}) {
     CAPTURE(std::string(progress));
     SimFixture fixture(config(fmt::format("queue=4,progress={}", progress)));
@@ -211,7 +211,7 @@ TEST_CASE("a host function that waits for the thread that fills its queue is fou
   }
 }
 
-TEST_CASE("a full queue in a shared channel is a finding about the channel") {
+TEST_CASE("a full queue in a shared channel is reported as a channel finding") {
   SimFixture fixture(config("queue=1,connections=1"));
   const CUstream waiter = make_stream();
   const CUstream other = make_stream();
@@ -227,7 +227,7 @@ TEST_CASE("a full queue in a shared channel is a finding about the channel") {
   OK(CU(cuCtxSynchronize)());
 }
 
-TEST_CASE("a stream that is destroyed while a call waits for its room is no stream any more") {
+TEST_CASE("a call that waits for room is refused if its stream is destroyed") {
   SimFixture fixture("memory=64MiB,queue=2,progress=manual");
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(1);

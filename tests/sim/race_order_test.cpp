@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Races and the orders that are not events: values that streams wait for, and memory of pools.
+// Races, and orders other than by events: values that streams wait for, and memory of pools.
 #include <atomic>
 #include <string>
 
@@ -43,7 +43,7 @@ bool races(SimFixture& fixture) {
 
 }  // namespace
 
-TEST_CASE("a value orders what is before its write with what follows the wait") {
+TEST_CASE("a value orders work before its write with work after the wait") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     SimFixture fixture(in(mode));
@@ -61,7 +61,7 @@ TEST_CASE("a value orders what is before its write with what follows the wait") 
   }
 }
 
-TEST_CASE("a wait may be submitted before the write that ends it, and orders onwards") {
+TEST_CASE("a wait may be submitted before the write that satisfies it, and orders later work") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     SimFixture fixture(in(mode));
@@ -107,7 +107,7 @@ TEST_CASE("a value written by the host is ordered after all that the host has ob
   }
 }
 
-TEST_CASE("a value does not order what follows its write, nor another value") {
+TEST_CASE("a value does not order work after its write, or other values") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     SimFixture fixture(in(mode));
@@ -125,7 +125,7 @@ TEST_CASE("a value does not order what follows its write, nor another value") {
   }
 }
 
-TEST_CASE("pool memory may be used on another stream behind its allocation and before its free") {
+TEST_CASE("pool memory may be used on another stream between its allocation and its free") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     SimFixture fixture(in(mode));
@@ -143,8 +143,7 @@ TEST_CASE("pool memory may be used on another stream behind its allocation and b
   }
 }
 
-TEST_CASE(
-    "a use that nothing orders with the free of pool memory is a race, or a fault behind it") {
+TEST_CASE("a use not ordered with the free of pool memory is a race, or a fault after the free") {
   for (const bool free_first : {false, true}) {
     SimFixture fixture(in("manual"));
     const CUstream owner = make_stream();
@@ -164,7 +163,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("memory that a pool hands from stream to stream brings its order along") {
+TEST_CASE("memory that a pool passes between streams is ordered") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     SimFixture fixture(in(mode));
@@ -184,7 +183,7 @@ TEST_CASE("memory that a pool hands from stream to stream brings its order along
   }
 }
 
-TEST_CASE("pools follow events with the checks off as well") {
+TEST_CASE("pools follow events with checks off, too") {
   SimFixture fixture("memory=64MiB,progress=manual,checks=off");
   const CUmemoryPool pool = make_pool(0, kGranule);
   set_policy(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What counts as a race, and what separates two uses.
+// Which uses race, and what orders two uses.
 #include <string>
 
 #include "berth/bytes.hpp"
@@ -51,7 +51,7 @@ TEST_CASE_FIXTURE(RaceFixture, "two writes, or a read and a write, without an or
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "two reads are none, nor are uses of different bytes") {
+TEST_CASE_FIXTURE(RaceFixture, "two reads, or uses of different bytes, do not race") {
   write(first, 0, 32);
   write(second, 32, 32);
   CHECK_FALSE(races());
@@ -61,14 +61,13 @@ TEST_CASE_FIXTURE(RaceFixture, "two reads are none, nor are uses of different by
   CHECK_FALSE(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "a byte of overlap is enough") {
+TEST_CASE_FIXTURE(RaceFixture, "an overlap of one byte is a race") {
   write(first, 0, 33);
   write(second, 32, 32);
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture,
-                  "an event separates what is before its record from what follows a wait") {
+TEST_CASE_FIXTURE(RaceFixture, "an event orders work before its record with work after a wait") {
   write(first);
   OK(CU(cuEventRecord)(event, first));
   OK(CU(cuStreamWaitEvent)(second, event, 0));
@@ -76,7 +75,7 @@ TEST_CASE_FIXTURE(RaceFixture,
   CHECK_FALSE(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "an event separates also where its work is done before the wait") {
+TEST_CASE_FIXTURE(RaceFixture, "an event orders work that is done before the wait, too") {
   write(first);
   OK(CU(cuEventRecord)(event, first));
   sim.run_all();
@@ -85,7 +84,7 @@ TEST_CASE_FIXTURE(RaceFixture, "an event separates also where its work is done b
   CHECK_FALSE(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "an event does not separate what follows its record") {
+TEST_CASE_FIXTURE(RaceFixture, "an event does not order work after its record") {
   OK(CU(cuEventRecord)(event, first));
   write(first);
   OK(CU(cuStreamWaitEvent)(second, event, 0));
@@ -93,7 +92,7 @@ TEST_CASE_FIXTURE(RaceFixture, "an event does not separate what follows its reco
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "a wait keeps to the record of its time") {
+TEST_CASE_FIXTURE(RaceFixture, "a wait applies to the latest record before the wait") {
   OK(CU(cuEventRecord)(event, first));
   OK(CU(cuStreamWaitEvent)(second, event, 0));
   write(first);
@@ -102,7 +101,7 @@ TEST_CASE_FIXTURE(RaceFixture, "a wait keeps to the record of its time") {
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "order goes from stream to stream to stream") {
+TEST_CASE_FIXTURE(RaceFixture, "order is transitive over streams") {
   const CUstream third = make_stream();
   const CUevent later = make_event();
   write(first);
@@ -114,7 +113,7 @@ TEST_CASE_FIXTURE(RaceFixture, "order goes from stream to stream to stream") {
   CHECK_FALSE(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "a host that has waited separates, in each way of waiting") {
+TEST_CASE_FIXTURE(RaceFixture, "each kind of host wait orders work") {
   const auto waits = {+[](const RaceFixture& f) { return CU(cuStreamSynchronize)(f.first); },
                       +[](const RaceFixture& f) { return CU(cuEventSynchronize)(f.event); },
                       +[](const RaceFixture&) { return CU(cuCtxSynchronize)(); }};
@@ -151,7 +150,7 @@ TEST_CASE_FIXTURE(RaceFixture, "an unsuccessful query by the host orders nothing
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "waiting for one stream says nothing of another") {
+TEST_CASE_FIXTURE(RaceFixture, "waiting for one stream does not order another") {
   write(first);
   OK(CU(cuStreamSynchronize)(second));
   write(second);
@@ -159,7 +158,7 @@ TEST_CASE_FIXTURE(RaceFixture, "waiting for one stream says nothing of another")
 }
 
 TEST_CASE_FIXTURE(RaceFixture,
-                  "the legacy stream separates blocking streams, also where nothing is pending") {
+                  "the legacy stream orders blocking streams, also without pending work") {
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
   const CUstream other = make_stream(CU_STREAM_DEFAULT);
   write(blocking, 0, 8);
@@ -185,14 +184,14 @@ TEST_CASE_FIXTURE(RaceFixture,
   CHECK_FALSE(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "pinned memory takes part, at every address that it has") {
+TEST_CASE_FIXTURE(RaceFixture, "pinned memory is checked at each of its addresses") {
   unsigned char* const pinned = make_pinned(64);
   OK(CU(cuMemcpyAsync)(reinterpret_cast<CUdeviceptr>(pinned), memory, 64, first));
   OK(CU(cuMemcpyAsync)(make_memory(32), reinterpret_cast<CUdeviceptr>(pinned + 32), 32, second));
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "memory that a kernel's stand-in uses takes part") {
+TEST_CASE_FIXTURE(RaceFixture, "memory that a stand-in uses is checked") {
   write(first);
   CHECK(sim.launch(second, 1000, {{memory + 60, 4, false}}));
   CHECK(races());
@@ -244,7 +243,7 @@ TEST_CASE_FIXTURE(RaceFixture, "a finding names both calls, streams and ranges")
   }
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "memory that ends under work of another context is a race") {
+TEST_CASE_FIXTURE(RaceFixture, "freeing memory during work of another context is a race") {
   CUcontext other = retain(1);
   OK(CU(cuCtxPushCurrent)(other));
   OK(CU(cuCtxEnablePeerAccess)(context, 0));
@@ -256,7 +255,7 @@ TEST_CASE_FIXTURE(RaceFixture, "memory that ends under work of another context i
   CHECK(found_race(sim));
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "memory that ends before work on it has run is a race") {
+TEST_CASE_FIXTURE(RaceFixture, "freeing memory before work on it has run is a race") {
   CUcontext other = retain(1);
   OK(CU(cuCtxPushCurrent)(other));
   const CUstream there = make_stream();
@@ -278,7 +277,7 @@ TEST_CASE_FIXTURE(RaceFixture, "memory that ends before work on it has run is a 
   CHECK(found_race(sim));
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "memory that ends beside work that has not run is none") {
+TEST_CASE_FIXTURE(RaceFixture, "freeing memory next to that of pending work is no race") {
   const CUdeviceptr next = make_memory(64);
   CUcontext other = retain(1);
   OK(CU(cuCtxPushCurrent)(other));
@@ -292,7 +291,7 @@ TEST_CASE_FIXTURE(RaceFixture, "memory that ends beside work that has not run is
   CHECK_FALSE(found_race(sim));
 }
 
-TEST_CASE("checks that are off find nothing") {
+TEST_CASE("disabled checks report nothing") {
   SimFixture fixture("memory=1GiB,checks=off");
   const CUdeviceptr memory = make_memory(64);
   OK(CU(cuMemsetD8Async)(memory, 1, 64, make_stream()));
@@ -313,7 +312,7 @@ TEST_CASE("a race is found in every mode, in whatever order the work ran") {
   }
 }
 
-TEST_CASE("findings in a loop are counted, not kept") {
+TEST_CASE("repeated findings are counted and not stored") {
   SimFixture fixture("memory=1GiB");
   const CUdeviceptr memory = make_memory(64);
   const CUstream streams[] = {make_stream(), make_stream()};
@@ -353,7 +352,7 @@ bool ends_silently(const std::string& options, bool is_primary_released) {
 
 }  // namespace
 
-TEST_CASE("work of a lost device, which cannot be waited for, races with nothing") {
+TEST_CASE("work of a lost device does not race") {
   CHECK_FALSE(ends_silently("", false));
   CHECK(ends_silently(",faults=cuStreamQuery@1=lost:0", false));
   CHECK(ends_silently(",faults=cuStreamQuery@1=lost:0", true));

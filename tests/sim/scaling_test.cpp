@@ -158,7 +158,7 @@ TEST_CASE("many streams that wait in one channel cost as much as their work") {
   }
 }
 
-TEST_CASE("what waits for values order late costs as much as the work behind them") {
+TEST_CASE("the cost of waits for values is proportional to the work behind them") {
   for (const char* mode : {"progress=manual", "progress=random", "progress=timed"}) {
     CAPTURE(std::string(mode));
     const std::string config = fmt::format("memory=64MiB,connections=off,{}", mode);
@@ -175,7 +175,7 @@ TEST_CASE("what waits for values order late costs as much as the work behind the
   }
 }
 
-TEST_CASE("a clock shares what it has in common with others") {
+TEST_CASE("clocks share common nodes") {
   sim::Clock base;
   for (sim::Lane lane = 0; lane < 4096; ++lane) base.include({lane, 1});
   const std::size_t nodes = sim::Clock::nodes();

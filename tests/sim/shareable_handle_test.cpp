@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory as file descriptors: to other processes, back to this one, and hostile ones.
+// Physical memory as file descriptors: exported to other processes, imported into this one, and
+// invalid descriptors.
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>
@@ -115,7 +116,7 @@ struct ShareFixture : SimFixture {
 
 }  // namespace
 
-TEST_CASE("another process sees what this one writes, and writes back") {
+TEST_CASE("two processes read and write shared memory") {
   PeerProcess peer(import_and_answer);
   const ShareFixture fixture;
   const CUmemGenericAllocationHandle handle = make_shareable();
@@ -138,7 +139,7 @@ TEST_CASE("another process sees what this one writes, and writes back") {
   CHECK(peer.join() == 0);
 }
 
-TEST_CASE("memory of a process that dies is free") {
+TEST_CASE("memory of a process that exits is freed") {
   PeerProcess peer([](int socket) {
     const int descriptor = receive_descriptor(socket);
     sim::Simulator sim(kConfig);
@@ -161,7 +162,7 @@ TEST_CASE("memory of a process that dies is free") {
   CHECK(fixture.sim.device_bytes_used(0) == 0);
 }
 
-TEST_CASE_FIXTURE(ShareFixture, "a descriptor keeps the memory, until the last is closed") {
+TEST_CASE_FIXTURE(ShareFixture, "memory lives until its last descriptor is closed") {
   const CUmemGenericAllocationHandle handle = make_shareable();
   const CUdeviceptr first = map(handle);
   fill(first, 5);
@@ -201,7 +202,7 @@ TEST_CASE_FIXTURE(ShareFixture, "two handles of one process to the same memory c
   CHECK(sim.device_bytes_used(1) == 0);
 }
 
-TEST_CASE_FIXTURE(ShareFixture, "shareable memory takes room on its device") {
+TEST_CASE_FIXTURE(ShareFixture, "shareable memory takes memory of its device") {
   const CUmemAllocationProp properties = shareable_properties();
   CUmemGenericAllocationHandle handle = 0;
   CHECK(CU(cuMemCreate)(&handle, 66 << 20, &properties, 0) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -212,7 +213,7 @@ TEST_CASE_FIXTURE(ShareFixture, "shareable memory takes room on its device") {
   CHECK(CU(cuMemAlloc)(&pointer, 1) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(ShareFixture, "what is not shareable, and what is no handle, is not exported") {
+TEST_CASE_FIXTURE(ShareFixture, "unshareable memory and invalid handles are not exported") {
   int descriptor = -1;
   const CUmemAllocationProp properties = properties_on(0);
   CUmemGenericAllocationHandle plain = 0;
@@ -270,7 +271,7 @@ TEST_CASE("memory of a device that is not there cannot be imported") {
   close(descriptor);
 }
 
-TEST_CASE_FIXTURE(ShareFixture, "an address gives its handle back, to be released as often") {
+TEST_CASE_FIXTURE(ShareFixture, "a handle retained by address must be released as often") {
   const CUmemGenericAllocationHandle handle = make_shareable();
   const CUdeviceptr pointer = map(handle);
   OK(CU(cuMemRelease)(handle));

@@ -11,7 +11,7 @@ namespace simulator_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE_FIXTURE(EagerFixture, "what is alive is counted and listed, kind by kind") {
+TEST_CASE_FIXTURE(EagerFixture, "live objects are counted and listed by kind") {
   CHECK(sim.live() == sim::Live{.contexts = 1});
   CUdeviceptr pointer = 0;
   make_memory(512);
@@ -32,7 +32,8 @@ TEST_CASE_FIXTURE(EagerFixture, "what is alive is counted and listed, kind by ki
   for (const std::string& line : lines) CHECK(line.find("0x") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "calls are counted by name, refused ones too, controls not") {
+TEST_CASE_FIXTURE(EagerFixture,
+                  "calls are counted by name, including refused ones, but not control functions") {
   CHECK(sim.calls("cuMemAlloc") == 0);
   make_memory(512);
   CHECK(CU(cuMemAlloc)(nullptr, 1) == CUDA_ERROR_INVALID_VALUE);
@@ -50,7 +51,7 @@ TEST_CASE_FIXTURE(ManualFixture, "run_all runs everything, on every device") {
   CHECK(sim.run_all() == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "peek sees all of a range or nothing") {
+TEST_CASE_FIXTURE(EagerFixture, "peek() returns a whole range or nothing") {
   const CUdeviceptr memory = make_memory(16);
   CHECK(sim.peek(memory, 16).size() == 16);
   CHECK(sim.peek(memory, 17).empty());

@@ -84,7 +84,7 @@ TEST_CASE("other threads call the driver while a stand-in computes") {
   }
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "driver calls in a stand-in are not permitted, later ones are") {
+TEST_CASE_FIXTURE(EagerFixture, "driver calls in a stand-in are not permitted") {
   std::vector<CUresult> results;
   CHECK(sim.launch(nullptr, {.compute = [&](sim::KernelMemory) {
                      CUdeviceptr pointer = 0;
@@ -112,7 +112,7 @@ TEST_CASE("a stand-in is destroyed without the lock of the driver, however its w
   CHECK(returned == 2);
 }
 
-TEST_CASE("a wait for a stand-in that does not return is reported, and goes on") {
+TEST_CASE("a wait for a stand-in that does not return is reported and continues") {
   SimFixture fixture("memory=64MiB,stall_ms=20");
   const CUstream stream = make_stream();
   Gate reported;
@@ -143,7 +143,7 @@ TEST_CASE("a wait for a stand-in that does not return is reported, and goes on")
   CHECK(findings[0].find("whose stand-in has not returned") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "memory that is gone when a stand-in returns is a fault") {
+TEST_CASE_FIXTURE(EagerFixture, "unmapping memory of a running stand-in is a fault") {
   CUmemGenericAllocationHandle block = 0;
   CUdeviceptr memory = 0;
   std::size_t granule = 2U << 20;

@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a callback runs once, in stream order, and may
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
-                  "a callback is told of a fault that a host function does not see") {
+                  "a callback receives the error of a fault, and a host function is not called") {
   const CUdeviceptr here = make_memory(64);
   OK(CU(cuCtxSetCurrent)(retain(1)));
   const CUstream stream = make_stream();
@@ -70,7 +70,8 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(told.status == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "what was waited for inside a callback's order is no race") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "work after an observed callback does not race with work before it") {
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(64);
   Told told;
@@ -82,8 +83,7 @@ TEST_CASE_FIXTURE(ManualFixture, "what was waited for inside a callback's order 
   CHECK(sim.take_findings().empty());
 }
 
-TEST_CASE_FIXTURE(ManualFixture,
-                  "a captured stream takes no callback, and its capture ends badly") {
+TEST_CASE_FIXTURE(ManualFixture, "a callback on a captured stream invalidates the capture") {
   const CUstream stream = make_stream();
   Told told;
   begin_capture(stream);
@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(fail_capture(stream) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a callback refuses hostile arguments") {
+TEST_CASE_FIXTURE(ManualFixture, "cuStreamAddCallback refuses invalid arguments") {
   Told told;
   CHECK(CU(cuStreamAddCallback)(nullptr, nullptr, &told, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuStreamAddCallback)(nullptr, &Told::note, &told, 1) == CUDA_ERROR_INVALID_VALUE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the memory of a pool is there, and who may have it next.
+// When the memory of a pool is available, and to which streams it passes.
 #include <string>
 
 #include "sim/pool_fixture.hpp"
@@ -42,7 +42,7 @@ struct ReuseFixture : ManualFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "memory that is freed before its allocation ran never arrives") {
+TEST_CASE_FIXTURE(ManualFixture, "memory freed before its allocation has run is never allocated") {
   const CUstream owner = make_stream();
   const CUstream other = make_stream();
   const CUdeviceptr memory = allocate_async(512, owner);
@@ -53,7 +53,7 @@ TEST_CASE_FIXTURE(ManualFixture, "memory that is freed before its allocation ran
   CHECK(sim.peek(memory, 1).empty());
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "memory is there for what follows the allocation on its stream") {
+TEST_CASE_FIXTURE(ManualFixture, "memory is available to work after the allocation on its stream") {
   const CUstream stream = make_stream();
   const CUdeviceptr pointer = allocate_async(64, stream);
   CHECK(sim.peek(pointer, 64).empty());  // the address is known, the memory is not there
@@ -89,7 +89,7 @@ TEST_CASE_FIXTURE(ManualFixture, "work that outlives the free faults") {
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a freed address is no address to later calls") {
+TEST_CASE_FIXTURE(ManualFixture, "later calls refuse a freed address") {
   const CUstream stream = make_stream();
   const CUdeviceptr pointer = allocate_async(64, stream);
   CHECK(CU(cuMemFreeAsync)(pointer + 1, stream) == CUDA_ERROR_INVALID_VALUE);
@@ -101,7 +101,8 @@ TEST_CASE_FIXTURE(ManualFixture, "a freed address is no address to later calls")
         CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "an allocation ends at its size, and bad ones are refused") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "accesses beyond an allocation and invalid allocations are refused") {
   const CUstream stream = make_stream();
   const CUdeviceptr pointer = allocate_async(100, stream);
   CHECK(pointer % 512 == 0);
@@ -116,7 +117,7 @@ TEST_CASE_FIXTURE(ManualFixture, "an allocation ends at its size, and bad ones a
   CHECK(CU(cuMemFreeAsync)(make_memory(64), stream) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(ReuseFixture, "a stream takes back at once what it freed") {
+TEST_CASE_FIXTURE(ReuseFixture, "a stream reuses its own frees at once") {
   const CUdeviceptr pointer = use_all();
   CHECK(allocate_from(pool, kGranule, first) == pointer);
   OK(CU(cuMemsetD8Async)(pointer, 1, kGranule, first));
@@ -124,7 +125,7 @@ TEST_CASE_FIXTURE(ReuseFixture, "a stream takes back at once what it freed") {
   CHECK(sim.peek(pointer, 64) == bytes_of(64, 1));
 }
 
-TEST_CASE_FIXTURE(ReuseFixture, "neighboring frees are one room, cut to fit") {
+TEST_CASE_FIXTURE(ReuseFixture, "neighboring free ranges merge and are split to fit") {
   const CUdeviceptr a = allocate_from(pool, kGranule / 2, first);
   const CUdeviceptr b = allocate_from(pool, kGranule / 2, first);
   OK(CU(cuMemFreeAsync)(b, first));
@@ -144,8 +145,9 @@ TEST_CASE_FIXTURE(ReuseFixture,
   CHECK(try_all(second) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(ReuseFixture,
-                  "an event after the free hands memory over, an earlier one does not") {
+TEST_CASE_FIXTURE(
+    ReuseFixture,
+    "an event after the free passes memory to another stream, and an earlier one does not") {
   allow(true, false, false);
   const CUevent early = make_event();
   const CUevent late = make_event();
@@ -186,7 +188,7 @@ TEST_CASE_FIXTURE(ReuseFixture, "a wait for work before a stream's own wait orde
   CHECK(try_all(second) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(ReuseFixture, "the legacy stream hands memory over between blocking streams") {
+TEST_CASE_FIXTURE(ReuseFixture, "the legacy stream passes memory between blocking streams") {
   allow(true, false, false);
   const CUstream one = make_stream(CU_STREAM_DEFAULT);
   const CUstream two = make_stream(CU_STREAM_DEFAULT);
@@ -206,7 +208,7 @@ TEST_CASE_FIXTURE(ReuseFixture, "the legacy stream itself follows every blocking
   CHECK(try_all(nullptr) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(ReuseFixture, "opportunistic reuse takes what has been freed by now") {
+TEST_CASE_FIXTURE(ReuseFixture, "opportunistic reuse takes memory whose free has run") {
   allow(false, true, false);
   use_all();
   CHECK(try_all(second) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -228,7 +230,7 @@ TEST_CASE_FIXTURE(ReuseFixture, "internal dependencies make the new stream wait 
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "new memory comes before waiting for another stream") {
+TEST_CASE_FIXTURE(ManualFixture, "new memory is preferred to waiting for another stream") {
   const CUmemoryPool pool = default_pool();
   const CUstream stream = make_stream();
   const CUdeviceptr freed = allocate_async(kGranule, stream);
@@ -239,8 +241,9 @@ TEST_CASE_FIXTURE(ManualFixture, "new memory comes before waiting for another st
   CHECK(sim.run_next(other));
 }
 
-TEST_CASE_FIXTURE(ManualFixture,
-                  "cuMemFree ends an allocation without waiting, wherever it stands") {
+TEST_CASE_FIXTURE(
+    ManualFixture,
+    "cuMemFree frees pool memory without waiting, even before its allocation has run") {
   const CUstream stream = make_stream();
   const CUdeviceptr pending = allocate_async(64, stream);
   CHECK(CU(cuMemFree)(pending) == CUDA_SUCCESS);
@@ -268,7 +271,8 @@ TEST_CASE_FIXTURE(ManualFixture, "a pool of another device serves a stream") {
   CHECK(sim.device_bytes_used(1) == kGranule);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "what a context that faulted left behind goes to the next") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "pool memory of a faulted context is available to the next context") {
   const CUstream stream = make_stream();
   const CUdeviceptr pointer = allocate_async(64, stream);
   OK(CU(cuStreamSynchronize)(stream));

@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(EagerFixture, "the flags and clamped priority of a stream can 
   }
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "ids tell streams apart, and are never used again") {
+TEST_CASE_FIXTURE(EagerFixture, "stream IDs are unique and never reused") {
   const CUstream first = make_stream();
   const unsigned long long id = id_of(first);
   CHECK(id != id_of(make_stream()));
@@ -91,7 +91,7 @@ TEST_CASE_FIXTURE(EagerFixture, "the context and device of a stream can be queri
   CHECK(device == 1);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "without a current context only a default stream is unknown") {
+TEST_CASE_FIXTURE(EagerFixture, "without a current context only default streams are refused") {
   const CUstream stream = make_stream();
   OK(CU(cuCtxSetCurrent)(nullptr));
   CUcontext found = nullptr;
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(EagerFixture, "without a current context only a default stream
   }
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "queries of a stream refuse hostile arguments") {
+TEST_CASE_FIXTURE(EagerFixture, "queries of a stream refuse invalid arguments") {
   const CUstream gone = make_stream();
   OK(CU(cuStreamDestroy)(gone));
   const CUstream stream = make_stream();

@@ -41,7 +41,7 @@ TEST_CASE_FIXTURE(ManualFixture, "work is pending until stepped, in order") {
   CHECK_FALSE(sim.run_next(stream));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "asking makes no progress") {
+TEST_CASE_FIXTURE(ManualFixture, "stream queries make no progress in manual mode") {
   const Cell cell(sim);
   const CUstream stream = make_stream();
   cell.fill(1, stream);
@@ -102,7 +102,7 @@ TEST_CASE_FIXTURE(ManualFixture, "two blocking streams do not wait for each othe
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
-                  "asking or waiting for the legacy stream counts the blocking streams") {
+                  "queries and waits on the legacy stream include blocking streams") {
   const Cell cell(sim);
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
   const CUstream free = make_stream(CU_STREAM_NON_BLOCKING);
@@ -135,8 +135,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(cell.holds(3));
 }
 
-TEST_CASE_FIXTURE(ManualFixture,
-                  "a destroyed stream is invalid at once, and its work still happens") {
+TEST_CASE_FIXTURE(ManualFixture, "a destroyed stream is invalid at once, and its work still runs") {
   const Cell cell(sim);
   const CUstream stream = make_stream();
   cell.fill(1, stream);
@@ -151,7 +150,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(sim.live().streams_draining == 0);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "what is no stream is an invalid handle everywhere") {
+TEST_CASE_FIXTURE(EagerFixture, "every call refuses an invalid stream handle") {
   const CUstream destroyed = make_stream();
   OK(CU(cuStreamDestroy)(destroyed));
   const CUdeviceptr memory = make_memory(16);

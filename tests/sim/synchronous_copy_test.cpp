@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies without a stream of their own: what is done when they return, and what is not.
+// Copies without a stream argument: what is done when they return.
 #include <cstring>
 #include <functional>
 
@@ -11,7 +11,7 @@ namespace synchronous_copy_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE_FIXTURE(EagerFixture, "bytes survive the way through every function, both forms") {
+TEST_CASE_FIXTURE(EagerFixture, "every copy function, in both forms, preserves the bytes") {
   std::vector<unsigned char> out(1000);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<unsigned char>(i * 7);
   const CUstream stream = make_stream();
@@ -32,7 +32,8 @@ TEST_CASE_FIXTURE(EagerFixture, "bytes survive the way through every function, b
   CHECK(back[9] == out[19]);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "to the host, from pinned memory, and on the host: all is done") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "copies to the host, from pinned memory and within the host are done at return") {
   unsigned char* pinned = make_pinned(64);
   std::vector<unsigned char> host = bytes_of(64, 4);
   const CUdeviceptr device = make_memory(64);
@@ -50,7 +51,7 @@ TEST_CASE_FIXTURE(ManualFixture, "to the host, from pinned memory, and on the ho
   CHECK(sim.pending_operations(nullptr) == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "between devices' memories the host does not wait") {
+TEST_CASE_FIXTURE(ManualFixture, "copies between device memories do not wait") {
   const CUdeviceptr first = make_memory(64);
   const CUdeviceptr second = make_memory(64);
   OK(CU(cuMemsetD8Async)(first, 2, 64, nullptr));
@@ -59,7 +60,8 @@ TEST_CASE_FIXTURE(ManualFixture, "between devices' memories the host does not wa
   CHECK(sim.pending_operations(nullptr) == 3);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "from pageable memory the stream is waited for, the copy is not") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "a copy from pageable memory waits for its stream, but not for the copy") {
   std::vector<unsigned char> host = bytes_of(64, 5);
   const CUdeviceptr device = make_memory(64);
   OK(CU(cuMemsetD8Async)(device, 2, 64, nullptr));
@@ -71,7 +73,9 @@ TEST_CASE_FIXTURE(ManualFixture, "from pageable memory the stream is waited for,
   CHECK(sim.peek(device, 64) == bytes_of(64, 5));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "blocking streams come first, non-blocking ones race") {
+TEST_CASE_FIXTURE(
+    ManualFixture,
+    "a synchronous copy waits for blocking streams and races with non-blocking ones") {
   const CUdeviceptr device = make_memory(64);
   std::vector<unsigned char> host(64);
   OK(CU(cuMemsetD8Async)(device, 2, 64, make_stream(CU_STREAM_DEFAULT)));
@@ -94,7 +98,8 @@ TEST_CASE_FIXTURE(ManualFixture, "the per-thread form works on the thread's own 
   CHECK(sim.pending_operations(CU_STREAM_LEGACY) == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "what a function's name says of a side must be so") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "each side must be the kind of memory that the function's name says") {
   unsigned char* pinned = make_pinned(64);
   std::vector<unsigned char> host(64);
   const CUdeviceptr device = make_memory(64);
@@ -113,7 +118,7 @@ TEST_CASE_FIXTURE(ManualFixture, "what a function's name says of a side must be 
   CHECK(CU(cuMemcpyDtoD)(device, address_of(pinned), 64) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "addresses and sizes of nothing are refused, and nothing crashes") {
+TEST_CASE_FIXTURE(EagerFixture, "invalid addresses and sizes are refused") {
   const CUdeviceptr device = make_memory(64);
   std::vector<unsigned char> host(64);
   for (const CUdeviceptr wrong : {CUdeviceptr{0}, CUdeviceptr{8}, device + 1, ~CUdeviceptr{0}}) {
@@ -151,7 +156,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a capture that forbids waiting forbids synchro
   CHECK(sim.pending_operations(nullptr) == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a peer copy comes after and before all work of both contexts") {
+TEST_CASE_FIXTURE(ManualFixture, "a peer copy is ordered with all work of both contexts") {
   const CUdeviceptr here = make_memory(64);
   const CUcontext peer = retain(1);
   OK(CU(cuCtxPushCurrent)(peer));

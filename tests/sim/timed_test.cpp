@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time: what overlaps, what waits, and that it is the same every time.
+// Virtual time: which work overlaps, which waits, and that runs are reproducible.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -47,7 +47,7 @@ struct TimedFixture : SimFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(TimedFixture, "work takes its time, and the host goes on meanwhile") {
+TEST_CASE_FIXTURE(TimedFixture, "work takes virtual time while the host continues") {
   const std::uint64_t before = sim.now_ns();
   copy_in(first, one);
   CHECK(sim.now_ns() - before < kCallsNs);
@@ -57,14 +57,15 @@ TEST_CASE_FIXTURE(TimedFixture, "work takes its time, and the host goes on meanw
   CHECK(took < in_ns + kCallsNs);
 }
 
-TEST_CASE_FIXTURE(TimedFixture, "a host that does something else finds the work done") {
+TEST_CASE_FIXTURE(TimedFixture,
+                  "work is done after the host spends enough virtual time elsewhere") {
   copy_in(first, one);
   sim.spend(2 * in_ns);
   CHECK(CU(cuStreamQuery)(one) == CUDA_SUCCESS);
 }
 
 TEST_CASE_FIXTURE(TimedFixture,
-                  "copies in opposite directions overlap, in one direction they queue") {
+                  "copies in opposite directions overlap, and in one direction they queue") {
   copy_in(first, one);
   copy_out(second, two);
   CHECK(until_done() < std::max(in_ns, out_ns) + kCallsNs);
@@ -74,7 +75,7 @@ TEST_CASE_FIXTURE(TimedFixture,
 }
 
 TEST_CASE_FIXTURE(TimedFixture,
-                  "kernels overlap with copies and with one another, in a stream they queue") {
+                  "kernels overlap with copies and one another, and queue within a stream") {
   CHECK(sim.launch(one, in_ns));
   CHECK(sim.launch(two, in_ns));
   copy_in(first, make_stream());
@@ -84,7 +85,7 @@ TEST_CASE_FIXTURE(TimedFixture,
   CHECK(until_done() + kCallsNs > 2 * in_ns);
 }
 
-TEST_CASE_FIXTURE(TimedFixture, "work whose stream gets another priority has one turn") {
+TEST_CASE_FIXTURE(TimedFixture, "work is executed once after a change of its stream's priority") {
   copy_in(first, one);
   copy_in(second, two);
   CUstreamAttrValue value{};
@@ -122,7 +123,7 @@ TEST_CASE_FIXTURE(TimedFixture, "events measure virtual time") {
   CHECK(milliseconds < 5.1F);
 }
 
-TEST_CASE_FIXTURE(TimedFixture, "the more urgent stream gets a free engine first") {
+TEST_CASE_FIXTURE(TimedFixture, "the stream with the higher priority gets a free engine first") {
   CUstream urgent = nullptr;
   OK(CU(cuStreamCreateWithPriority)(&urgent, CU_STREAM_NON_BLOCKING, -5));
   const CUevent event = make_event();
@@ -137,15 +138,14 @@ TEST_CASE_FIXTURE(TimedFixture, "the more urgent stream gets a free engine first
   CHECK(CU(cuStreamQuery)(one) == CUDA_ERROR_NOT_READY);
 }
 
-TEST_CASE_FIXTURE(TimedFixture,
-                  "a pageable copy to the host keeps the caller for as long as it takes") {
+TEST_CASE_FIXTURE(TimedFixture, "a pageable copy to the host blocks the caller for its duration") {
   std::vector<unsigned char> pageable(kBytes);
   const std::uint64_t before = sim.now_ns();
   OK(CU(cuMemcpyAsync)(reinterpret_cast<CUdeviceptr>(pageable.data()), first, kBytes, one));
   CHECK(sim.now_ns() - before >= sim::pageable_transfer_ns(kBytes));
 }
 
-TEST_CASE_FIXTURE(TimedFixture, "devices work side by side") {
+TEST_CASE_FIXTURE(TimedFixture, "devices work in parallel") {
   CHECK(sim.launch(one, in_ns));
   const CUcontext other = retain(1);
   OK(CU(cuCtxPushCurrent)(other));
@@ -157,7 +157,7 @@ TEST_CASE_FIXTURE(TimedFixture, "devices work side by side") {
   CHECK(sim.now_ns() - before < in_ns + kCallsNs);
 }
 
-TEST_CASE("one seed is one run, to the nanosecond; with jitter another seed is another run") {
+TEST_CASE("one seed gives one run, to the nanosecond, and with jitter another seed another run") {
   const auto run = [](const std::string& config) {
     SimFixture fixture("memory=1GiB,progress=timed," + config);
     CUstream streams[3];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of what ran when, of which pictures are made.
+// The timeline of executed work, from which diagrams are drawn.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,7 +47,7 @@ std::uint64_t duration(const TimelineEntry& entry) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(TimelineFixture, "work stands in the timeline with its stream, bytes and times") {
+TEST_CASE_FIXTURE(TimelineFixture, "the timeline has the stream, bytes and times of work") {
   const std::uint64_t before = sim.now_ns();
   OK(CU(cuMemcpyAsync)(memory, address_of(pinned), kBytes, one));
   OK(CU(cuStreamSynchronize)(one));
@@ -74,7 +74,7 @@ TEST_CASE_FIXTURE(TimelineFixture, "a wait of the host is recorded with its call
   CHECK(wait.end_ns == others[0].end_ns);
 }
 
-TEST_CASE_FIXTURE(TimelineFixture, "what overlaps overlaps in the timeline") {
+TEST_CASE_FIXTURE(TimelineFixture, "overlapping work overlaps in the timeline") {
   CHECK(sim.launch(one, {.name = "first", .duration_ns = 1'000'000}));
   CHECK(sim.launch(two, {.name = "second", .duration_ns = 500'000}));
   CHECK(sim.launch(one, {.name = "third", .duration_ns = 10'000}));
@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(TimelineFixture, "each kind of work has its kind of entry") {
   CHECK(only(WorkKind::host_function).name == "cuLaunchHostFunc");
 }
 
-TEST_CASE_FIXTURE(TimelineFixture, "what only orders work is not in the timeline") {
+TEST_CASE_FIXTURE(TimelineFixture, "events and waits are not in the timeline") {
   const CUevent event = make_event();
   OK(CU(cuEventRecord)(event, one));
   OK(CU(cuStreamWaitEvent)(two, event, 0));
@@ -128,8 +128,7 @@ TEST_CASE_FIXTURE(TimelineFixture, "what only orders work is not in the timeline
   CHECK(sim.take_timeline().empty());
 }
 
-TEST_CASE_FIXTURE(TimelineFixture,
-                  "the work of a graph stands there with the stream of the launch") {
+TEST_CASE_FIXTURE(TimelineFixture, "work of a graph has the stream of the launch in the timeline") {
   const CUgraphExec exec = make_executable(capture([&](CUstream stream) {
     CHECK(sim.launch(stream, {.name = "step", .duration_ns = 7'000}));
     fill(memory, 1, stream);
@@ -154,7 +153,7 @@ TEST_CASE_FIXTURE(TimelineFixture, "default streams have CUDA's names in the tim
   CHECK(kernel.name == "a kernel");
 }
 
-TEST_CASE("outside of virtual time a piece of work takes a microsecond") {
+TEST_CASE("outside of virtual time an operation takes a microsecond in the timeline") {
   SimFixture fixture("memory=1GiB");
   fixture.sim.record_timeline();
   const CUstream stream = make_stream();
@@ -166,7 +165,7 @@ TEST_CASE("outside of virtual time a piece of work takes a microsecond") {
   CHECK(entries[1].begin_ns == entries[0].end_ns);
 }
 
-TEST_CASE("nothing is recorded unless it is asked for") {
+TEST_CASE("the timeline is recorded only on request") {
   SimFixture fixture("memory=1GiB,progress=timed");
   CHECK(fixture.sim.launch(make_stream(), 1'000));
   OK(CU(cuCtxSynchronize)());

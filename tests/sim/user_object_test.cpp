@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program ties to the life of graphs.
+// User objects: objects of the program that live as long as graphs.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(CU(cuUserObjectRelease)(object, 1) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a graph that does not take references over adds its own") {
+TEST_CASE_FIXTURE(ManualFixture, "a graph that does not move references adds its own") {
   Destroyed destroyed;
   const CUuserObject object = make_object(destroyed);
   const CUgraph graph = make_empty_graph();
@@ -77,7 +77,8 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph that does not take references over add
   destroyed.wait();
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "an executable graph that is destroyed while it runs holds on") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "a destroyed executable graph keeps its references until its launch completes") {
   Destroyed destroyed;
   const CUgraph graph = make_empty_graph();
   OK(CU(cuGraphRetainUserObject)(graph, make_object(destroyed), 1, CU_GRAPH_USER_OBJECT_MOVE));
@@ -99,12 +100,12 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph being captured can retain user objects
   OK(CU(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   CUgraph graph = captured_graph(stream);
   OK(CU(cuGraphRetainUserObject)(graph, make_object(destroyed), 1, CU_GRAPH_USER_OBJECT_MOVE));
-  SUBCASE("and has them when it is done") {
+  SUBCASE("the capture succeeds") {
     OK(CU(cuStreamEndCapture)(stream, &graph));
     CHECK(sim.live().user_objects == 1);
     OK(CU(cuGraphDestroy)(graph));
   }
-  SUBCASE("and lets go of them where the capture fails") {
+  SUBCASE("the capture fails") {
     CHECK(CU(cuStreamSynchronize)(stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   }

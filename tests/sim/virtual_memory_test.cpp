@@ -56,7 +56,7 @@ CUresult create_with(const CUmemAllocationProp& properties, std::size_t bytes = 
 
 }  // namespace
 
-TEST_CASE_FIXTURE(VmmFixture, "the granularity is the configured one, at least and at best") {
+TEST_CASE_FIXTURE(VmmFixture, "the minimum and recommended granularity are the configured one") {
   const CUmemAllocationProp properties = properties_on(1);
   std::size_t granularity = 0;
   CHECK(CU(cuMemGetAllocationGranularity)(&granularity, &properties,
@@ -71,7 +71,7 @@ TEST_CASE_FIXTURE(VmmFixture, "the granularity is the configured one, at least a
             &granularity, nullptr, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("where virtual memory management is off, its calls are not supported") {
+TEST_CASE("without virtual memory management its calls are not supported") {
   const SimFixture fixture("vmm=off");
   CUdeviceptr pointer = 0;
   std::size_t granularity = 0;
@@ -98,7 +98,7 @@ TEST_CASE_FIXTURE(VmmFixture, "addresses use no memory and are aligned as reques
   CHECK(reserve(1) % kGranule == 0);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "a hint is followed where its addresses are free") {
+TEST_CASE_FIXTURE(VmmFixture, "a hint is followed if its addresses are free") {
   const CUdeviceptr first = reserve(4);
   OK(CU(cuMemAddressFree)(first, 4 * kGranule));
   CUdeviceptr pointer = 0;
@@ -146,7 +146,7 @@ TEST_CASE_FIXTURE(VmmFixture, "physical memory is created in granules until the 
   CHECK(sim.device_bytes_used(1) == kGranule);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "properties that make no sense, or are not simulated, are refused") {
+TEST_CASE_FIXTURE(VmmFixture, "invalid or unsupported properties are refused") {
   CHECK(create_with(properties_on(2)) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(create_with(properties_on(-1)) == CUDA_ERROR_INVALID_DEVICE);
   CUmemAllocationProp properties = properties_on(0);
@@ -165,7 +165,7 @@ TEST_CASE_FIXTURE(VmmFixture, "properties that make no sense, or are not simulat
   CHECK(CU(cuMemCreate)(&block, kGranule, &properties, 1) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "a released handle is dead, its memory lives while it is mapped") {
+TEST_CASE_FIXTURE(VmmFixture, "a released handle is invalid, and its memory lives while mapped") {
   const CUdeviceptr pointer = reserve(2);
   const Block block = create();
   OK(map(pointer, block));
@@ -185,7 +185,7 @@ TEST_CASE_FIXTURE(VmmFixture, "a released handle is dead, its memory lives while
 }
 
 TEST_CASE_FIXTURE(VmmFixture,
-                  "unmapping one of two mappings concerns the work that goes through it only") {
+                  "unmapping one of two mappings affects only work through that mapping") {
   const CUdeviceptr first = reserve(1);
   const CUdeviceptr second = reserve(1);
   const Block block = create();
@@ -224,7 +224,7 @@ TEST_CASE_FIXTURE(VmmFixture,
   CHECK(map(pointer, block, 1) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "only whole mappings are unmapped, side by side ones together") {
+TEST_CASE_FIXTURE(VmmFixture, "only whole mappings are unmapped, adjacent ones together") {
   const CUdeviceptr pointer = reserve(4);
   OK(map(pointer, create(2), 2));
   OK(map(pointer + 2 * kGranule, create()));
@@ -240,7 +240,7 @@ TEST_CASE_FIXTURE(VmmFixture, "only whole mappings are unmapped, side by side on
 }
 
 TEST_CASE_FIXTURE(VmmFixture,
-                  "mapped memory is closed until access is set, for each device and kind") {
+                  "mapped memory is inaccessible until access is set, for each device and kind") {
   const CUdeviceptr pointer = reserve(1);
   const CUdeviceptr other = make_memory(64);
   OK(map(pointer, create()));
@@ -263,7 +263,7 @@ TEST_CASE_FIXTURE(VmmFixture,
   CHECK(CU(cuMemcpyAsync)(other, pointer, 64, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "a new mapping starts closed") {
+TEST_CASE_FIXTURE(VmmFixture, "a new mapping is inaccessible") {
   const CUdeviceptr pointer = make_open();
   OK(CU(cuMemUnmap)(pointer, kGranule));
   OK(map(pointer, create()));
@@ -321,7 +321,7 @@ TEST_CASE_FIXTURE(VmmFixture, "work over several mappings needs access to each")
   CHECK(fill(pointer, 9, 2 * kGranule) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "copies between mappings in pieces move every byte") {
+TEST_CASE_FIXTURE(VmmFixture, "copies across several mappings copy every byte") {
   const CUdeviceptr from = reserve(3);
   const CUdeviceptr to = reserve(3);
   OK(map(from, create()));
@@ -341,7 +341,7 @@ TEST_CASE_FIXTURE(VmmFixture, "copies between mappings in pieces move every byte
 
 TEST_CASE_FIXTURE(
     ManualVmmFixture,
-    "unmapping waits for nothing: work that still needs it is found, and faults for good") {
+    "unmapping does not wait, and pending work on the memory is reported and faults") {
   const CUdeviceptr pointer = make_open();
   const CUdeviceptr other = make_memory(64);
   OK(CU(cuMemsetD8Async)(other, 3, 64, nullptr));
@@ -360,7 +360,7 @@ TEST_CASE_FIXTURE(
   CHECK(CU(cuMemAlloc)(&more, 64) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "pointers into mapped and reserved addresses say what they are") {
+TEST_CASE_FIXTURE(VmmFixture, "attributes of mapped and reserved addresses can be queried") {
   const CUdeviceptr pointer = reserve(2);
   OK(map(pointer, create(1, 1)));
   unsigned type = 0;

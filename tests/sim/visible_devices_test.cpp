@@ -26,14 +26,14 @@ TEST_CASE("without the variable every device is visible") {
   CHECK(visible_devices(std::nullopt, kUuids) == Visible{0, 1, 2, 3});
 }
 
-TEST_CASE("a beginning that two devices share names neither") {
+TEST_CASE("an ambiguous UUID prefix names no device") {
   CHECK(visible_devices("GPU-1", kUuids) == Visible{});
   CHECK(visible_devices("GPU-1111", kUuids) == Visible{});
   CHECK(visible_devices("GPU-11112", kUuids) == Visible{1});
   CHECK(visible_devices("GPU-3,GPU-1,GPU-4", kUuids) == Visible{2});
 }
 
-TEST_CASE("the only device is named by the shortest beginning") {
+TEST_CASE("the only device is named by the shortest UUID prefix") {
   CHECK(visible_devices("GPU-", {kUuids[0]}) == Visible{0});
 }
 

@@ -24,7 +24,7 @@ std::string config(const char* progress) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "each condition holds its stream until it is met") {
+TEST_CASE_FIXTURE(ManualFixture, "each condition blocks its stream until it is met") {
   struct Case {
     unsigned flags;
     cuuint32_t value, before, after;
@@ -107,7 +107,7 @@ TEST_CASE("a host wait runs the write that another stream waits for, in every mo
   }
 }
 
-TEST_CASE("a copy or a fill brings the value as a write does") {
+TEST_CASE("a copy or a fill satisfies a wait as a value write does") {
   for (const char* progress : {"eager", "manual", "random"}) {
     CAPTURE(progress);
     const SimFixture fixture(config(progress));
@@ -135,7 +135,7 @@ TEST_CASE("a host wait sees a value that another thread writes without a call") 
   }
 }
 
-TEST_CASE("eager work goes on after a host write without any further call") {
+TEST_CASE("in eager mode work continues after a host write without a further call") {
   const SimFixture fixture(config("eager"));
   Flag<cuuint32_t> go;
   Flag<cuuint32_t> gone;
@@ -148,7 +148,7 @@ TEST_CASE("eager work goes on after a host write without any further call") {
   CHECK(gone.get() == 1);
 }
 
-TEST_CASE("eager work behind the last value goes on, whichever call finds that value there") {
+TEST_CASE("in eager mode work behind the last value continues, whichever call observes it") {
   SimFixture fixture(config("eager"));
   const CUstream stream = make_stream();
   const CUevent event = make_event();
@@ -196,7 +196,7 @@ TEST_CASE("a value may come from a host function") {
   }
 }
 
-TEST_CASE_FIXTURE(StallFixture, "a wait that nothing ends is reported, and fails its context") {
+TEST_CASE_FIXTURE(StallFixture, "a wait that nothing satisfies is reported and fails its context") {
   Flag<cuuint32_t> flag;
   flag.set(3);
   const CUstream stream = make_stream();
@@ -211,7 +211,7 @@ TEST_CASE_FIXTURE(StallFixture, "a wait that nothing ends is reported, and fails
   CHECK(sim.pending_operations(stream) == 0);
 }
 
-TEST_CASE_FIXTURE(StallFixture, "a wait behind a wait that never ends is found as well") {
+TEST_CASE_FIXTURE(StallFixture, "a wait behind a wait that nothing satisfies is reported as well") {
   Flag<cuuint32_t> flag;
   const CUstream first = make_stream();
   const CUstream second = make_stream();
@@ -223,7 +223,7 @@ TEST_CASE_FIXTURE(StallFixture, "a wait behind a wait that never ends is found a
   CHECK(sim.take_findings().size() == 1);
 }
 
-TEST_CASE_FIXTURE(StallFixture, "a long host function is found, and may yet write the value") {
+TEST_CASE_FIXTURE(StallFixture, "a long host function is reported, and may still write the value") {
   Flag<cuuint32_t> flag;
   const CUstream waiter = make_stream();
   const CUstream other = make_stream();

@@ -119,7 +119,7 @@ TEST_CASE("the NVML look-alike exports every simulated function, and older names
 }
 
 // The configuration is that of the test that opened the other look-alike first, if one did.
-TEST_CASE("memory that one look-alike gives out is used in the other") {
+TEST_CASE("memory allocated through one look-alike is usable in the other") {
   void* cuda = open_lookalike("libcuda.so.1");
   void* nvml = open_lookalike("libnvidia-ml.so.1");
   if (cuda == nullptr || nvml == nullptr) return;

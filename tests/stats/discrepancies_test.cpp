@@ -27,12 +27,12 @@ Lines find_after(const std::function<void(MemorySnapshot&)>& change) {
 
 }  // namespace
 
-TEST_CASE("a snapshot in which all adds up has no discrepancies, nor has an empty one") {
+TEST_CASE("a consistent snapshot and an empty one have no discrepancies") {
   CHECK(find_discrepancies(snapshot_that_adds_up()).empty());
   CHECK(find_discrepancies(MemorySnapshot()).empty());
 }
 
-TEST_CASE("each gauge that differs from its blocks is one line with both numbers") {
+TEST_CASE("each gauge that differs from its blocks gives one line with both numbers") {
   CHECK(find_after([](MemorySnapshot& s) { s.counters.bytes_requested.current -= 1; }) ==
         Lines{"cuda:0: bytes_requested is 3146727, allocated blocks request 3146728"});
   CHECK(find_after([](MemorySnapshot& s) { s.counters.bytes_allocated.current -= 1; }) ==
@@ -47,7 +47,8 @@ TEST_CASE("each gauge that differs from its blocks is one line with both numbers
         Lines{"cuda:0: largest_free_block_bytes is 5242879, the largest free block has 5242880"});
 }
 
-TEST_CASE("allocations less frees are the live blocks, and deferred less reclaimed the pending") {
+TEST_CASE(
+    "allocations minus frees are the live blocks, and deferred minus reclaimed the pending ones") {
   CHECK(find_after([](MemorySnapshot& s) { s.counters.allocations += 1; }) ==
         Lines{"cuda:0: 1234568 allocations less 1234565 frees, but blocks_allocated is 2"});
   CHECK(find_after([](MemorySnapshot& s) { s.counters.frees += 3; }) ==
@@ -88,7 +89,7 @@ TEST_CASE("every gauge's peak is at least its current value") {
         Lines{"cuda:0: blocks_free is 2, above its peak 1"});
 }
 
-TEST_CASE("blocks that leave a gap, overlap or miss an end of their segment are found") {
+TEST_CASE("gaps, overlaps and missing ends of blocks in a segment are found") {
   CHECK(find_after([](MemorySnapshot& s) { s.segments[0].blocks[1].address += 512; }).front() ==
         "cuda:0: segment 0x7f0000000000: a block begins at 0x7f0000100200, the one before it ends "
         "at 0x7f0000100000");
@@ -113,7 +114,7 @@ TEST_CASE("segments out of order, overlapping, empty or beyond the address space
   CHECK_FALSE(find_after([](MemorySnapshot& s) { s.segments[1].bytes = ~std::size_t{0}; }).empty());
 }
 
-TEST_CASE("blocks whose sizes cannot be are found") {
+TEST_CASE("blocks of impossible sizes are found") {
   CHECK(find_after([](MemorySnapshot& s) {
           s.segments[0].blocks[1].bytes_requested = 1_MiB + 1;
         }) == Lines{"cuda:0: block 0x7f0000100000 has 1048576 bytes, but 1048577 were requested"});

@@ -110,7 +110,7 @@ TEST_CASE("segments and blocks have addresses and streams as integers, and state
   CHECK(allocator["segments"][1]["blocks"][0]["stream"].is_null());
 }
 
-TEST_CASE("names that are no UTF-8 are written all the same, on one line") {
+TEST_CASE("names that are not valid UTF-8 are written on one line") {
   Statistics statistics;
   statistics.driver.name = "\xff\n";
   const std::string text = to_json(statistics);
@@ -118,7 +118,7 @@ TEST_CASE("names that are no UTF-8 are written all the same, on one line") {
   CHECK(Json::parse(text)["driver"]["name"] == "\ufffd\n");
 }
 
-TEST_CASE("numbers of 64 bits are exact") {
+TEST_CASE("64-bit numbers are exact") {
   Statistics statistics;
   statistics.copies.bytes_copied = ~std::uint64_t{0};
   CHECK(Json::parse(to_json(statistics))["copies"]["bytes_copied"] == ~std::uint64_t{0});

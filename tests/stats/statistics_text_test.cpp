@@ -62,7 +62,7 @@ TEST_CASE("a device of a backend is listed with its buffers and its memory") {
                  "  memory    1.00 GiB of 16.0 GiB in use\n"));
 }
 
-TEST_CASE("statistics read as a person with a memory problem would want them") {
+TEST_CASE("the text of statistics shows devices, gauges, counters and streams") {
   CHECK(to_text(sample_statistics()) == R"(driver   sim (simulated), CUDA 12.2
 
 device      memory  PCI               name
@@ -121,7 +121,7 @@ TEST_CASE("the reason of an unusable driver is printed in full, wrapped") {
         "devices  none\n");
 }
 
-TEST_CASE("every counter of the list is shown where it is not zero, and totals only there") {
+TEST_CASE("counters other than zero are shown, and totals only there") {
   Statistics statistics;
   statistics.allocators = {full_snapshot()};
   const std::string text = to_text(statistics);
@@ -144,7 +144,7 @@ TEST_CASE("lines stay within 80 columns, with the largest numbers too") {
   CHECK(widest_line(to_text(statistics)) <= 80);
 }
 
-TEST_CASE("no line ends in blanks") {
+TEST_CASE("no line has trailing blanks") {
   CHECK_FALSE(contains(to_text(sample_statistics()), " \n"));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What would break a capture is refused, and the capture ends well.
+// Calls that would break a capture are refused, and the capture stays valid.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -60,7 +60,8 @@ TEST_CASE("queries and waits on a captured stream throw, and the capture stays v
   });
 }
 
-TEST_CASE("an event that marks captured work refuses the host, and its capture ends well") {
+TEST_CASE(
+    "queries and waits of an event that marks captured work throw, and its capture stays valid") {
   within_a_capture([](Simulation&, StreamRef stream) {
     const Event event(stream.context(), {.timing = true});
     const Event other(stream.context(), {.timing = true});
@@ -72,7 +73,7 @@ TEST_CASE("an event that marks captured work refuses the host, and its capture e
   });
 }
 
-TEST_CASE("the legacy default stream is refused while a stream that waits for it is captured") {
+TEST_CASE("the legacy default stream is refused while a blocking stream is captured") {
   within_a_capture([](Simulation& simulation, StreamRef stream) {
     const Event event(stream.context(), {});
     for (CUstream native : {CUstream{nullptr}, CU_STREAM_LEGACY}) {
@@ -112,7 +113,7 @@ TEST_CASE("a stream that waits for captured work is captured with it") {
   });
 }
 
-TEST_CASE("a captured stream does not join work outside of its capture, which ends well") {
+TEST_CASE("a captured stream does not join work outside of its capture, which stays valid") {
   within_a_capture([](Simulation& simulation, StreamRef stream) {
     const Stream outside = simulation.runtime->create_stream(kDevice);
     CHECK(contains(message_of<StreamCaptured>([&] {
@@ -137,14 +138,14 @@ TEST_CASE("a blocking copy refuses a captured stream, and leaves nothing in its 
   });
 }
 
-TEST_CASE("after a failure on a captured stream nothing waits for it") {
+TEST_CASE("no wait follows a failure on a captured stream") {
   within_a_capture([](Simulation& simulation, StreamRef stream) {
     wait_after_failure(stream);
     CHECK(simulation.reports.all().empty());
   });
 }
 
-TEST_CASE("a capture that has become invalid is still one, until it is ended") {
+TEST_CASE("an invalidated capture remains a capture until it is ended") {
   Simulation simulation;
   const Stream stream = simulation.runtime->create_stream(kDevice);
   begin_capture(stream);
@@ -167,7 +168,7 @@ TEST_CASE("an event is queried again once it is recorded on uncaptured work") {
   begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   event.ref().record(stream);
   message_of<StreamCaptured>([&] { return event.ref().is_done(); });
-  SUBCASE("of another stream, in the middle of the capture") {
+  SUBCASE("on another stream, during the capture") {
     simulation.log.submit(other, "work");
     event.ref().record(other);
     const RelaxedCaptureScope relaxed(stream.ref().context());
@@ -176,7 +177,7 @@ TEST_CASE("an event is queried again once it is recorded on uncaptured work") {
     CHECK(simulation.log.done() == Names{"work"});
     const CapturedGraph graph(stream);
   }
-  SUBCASE("of its stream, after the capture") {
+  SUBCASE("on its stream, after the capture") {
     const CapturedGraph graph(stream);
     message_of<StreamCaptured>([&] { return event.ref().is_done(); });
     event.ref().record(stream);
@@ -192,19 +193,19 @@ TEST_CASE("an event with the handle of one that marked captured work is its own 
   CUevent_st* const native = event->ref().native();
   begin_capture(stream);
   event->ref().record(stream);
-  SUBCASE("where its owner has destroyed it") {
+  SUBCASE("the first event was destroyed by its owner") {
     event.reset();
     CHECK(test.context.captured_events().insert(native));
     test.context.captured_events().erase(native);
   }
-  SUBCASE("where it is made by berth") {
+  SUBCASE("the new event is created by berth") {
     const Event next(test.context, {});
     CHECK_FALSE(test.context.captured_events().contains(next.ref().native()));
   }
   const CapturedGraph graph(stream);
 }
 
-TEST_CASE("an event that could not be recorded on a captured stream marks what it did before") {
+TEST_CASE("an event that could not be recorded on a captured stream keeps its mark") {
   TappedDevice test(manual_progress());
   const Stream stream = test.stream();
   const Event event(test.context, {});
@@ -219,7 +220,7 @@ TEST_CASE("an event that could not be recorded on a captured stream marks what i
   const CapturedGraph graph(stream);
 }
 
-TEST_CASE("where nothing is captured, streams cost one question more, and asking events none") {
+TEST_CASE("without a capture, stream calls make one more driver call, and event queries none") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   const Stream stream = runtime.create_stream(kDevice);
@@ -239,7 +240,7 @@ TEST_CASE("where nothing is captured, streams cost one question more, and asking
   CHECK(calls_of([&] { CHECK(event.ref().is_done()); }) == 2);
 }
 
-TEST_CASE("what the allocator asks of streams it asks once") {
+TEST_CASE("the allocator queries a stream and its capture once") {
   sim::Config config;
   config.memory = {64ULL << 20};
   Simulation simulation(config);

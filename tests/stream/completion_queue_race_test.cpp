@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion callbacks of many threads and streams at once, and what the race detector says of work
-// that a callback submits.
+// Completion callbacks of many threads and streams at once, and the order of work that a callback
+// submits.
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -90,20 +90,18 @@ void submit_from_many_threads(sim::Progress progress, bool finish_at_once) {
 
 }  // namespace
 
-TEST_CASE(
-    "ten thousand callbacks of several threads each come once, in the order of their stream") {
+TEST_CASE("ten thousand callbacks of several threads are each called once, in stream order") {
   submit_from_many_threads(sim::Progress::eager, false);
   submit_from_many_threads(sim::Progress::random, false);
   submit_from_many_threads(sim::Progress::timed, false);
 }
 
-TEST_CASE(
-    "ten thousand outstanding callbacks are called at the end, in the order of their stream") {
+TEST_CASE("ten thousand outstanding callbacks are called at the end, in stream order") {
   submit_from_many_threads(sim::Progress::manual, true);
   submit_from_many_threads(sim::Progress::random, true);
 }
 
-TEST_CASE("work that a callback submits to another stream comes after the work it was told of") {
+TEST_CASE("work that a callback submits to another stream is ordered after the completed work") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   const Stream writer = runtime.create_stream(kDevice);

@@ -140,7 +140,7 @@ TEST_CASE("callbacks of one stream are called in the order in which they were su
   }
 }
 
-TEST_CASE("a stream whose work is not done holds up no callback of another") {
+TEST_CASE("a busy stream delays no callback of another stream") {
   Simulation simulation(manual_progress());
   const Stream slow = simulation.runtime->create_stream(kDevice);
   const Stream quick = simulation.runtime->create_stream(kDevice);
@@ -313,7 +313,7 @@ TEST_CASE("a callback whose mark cannot be queried is called when its work is do
   CHECK(was_over);
 }
 
-TEST_CASE("an error that the device has when the work is done reaches the callback") {
+TEST_CASE("a device error after the work is passed to the callback") {
   QueueTest test;
   const Stream stream = test.stream();
   test.queue.when_done(stream, test.calls.named("done"));
@@ -322,7 +322,7 @@ TEST_CASE("an error that the device has when the work is done reaches the callba
   CHECK(test.calls.wait_for(1) == Names{"done!"});
 }
 
-TEST_CASE("a host function that the driver swallows delays a callback, and loses none") {
+TEST_CASE("a callback is called although the driver loses its host function") {
   QueueTest test;
   const Stream stream = test.stream();
   test.tap.refuse(DriverCall::launch_host_func, CUDA_SUCCESS);
@@ -350,7 +350,7 @@ TEST_CASE("a callback that cannot be submitted is never called, and leaves nothi
   CHECK(test.calls.now().empty());
 }
 
-TEST_CASE("what a callback has captured is gone after its call") {
+TEST_CASE("the captures of a callback are destroyed after its call") {
   Simulation simulation;
   Calls calls;
   const Stream stream = simulation.runtime->create_stream(kDevice);
@@ -362,7 +362,7 @@ TEST_CASE("what a callback has captured is gone after its call") {
   CHECK(token.use_count() == 1);
 }
 
-TEST_CASE("what a callback throws is reported, and the next is called") {
+TEST_CASE("an exception of a callback is reported, and the next callback is called") {
   Simulation simulation;
   simulation.errors_expected = true;
   const Stream stream = simulation.runtime->create_stream(kDevice);
@@ -390,7 +390,7 @@ TEST_CASE("a callback on a captured stream throws, and the capture stays valid")
   CHECK(graph.nodes() == 1);
 }
 
-TEST_CASE("callbacks that are outstanding break no capture of another thread") {
+TEST_CASE("outstanding callbacks break no capture of another thread") {
   QueueTest test;
   const Stream stream = test.stream();
   const Stream captured = test.stream();
@@ -421,7 +421,7 @@ TEST_CASE("callbacks throw in a forked child, which can exit") {
   CHECK(calls.wait_for(1) == Names{"done"});
 }
 
-TEST_CASE("the only event of a pool is free while the callback runs whose work it has marked") {
+TEST_CASE("the event that marks a callback's work is free while the callback runs") {
   RuntimeOptions options;
   options.event_pool.events_max = 1;
   Simulation simulation({}, options);
@@ -440,7 +440,7 @@ TEST_CASE("the only event of a pool is free while the callback runs whose work i
   CHECK(is_free);
 }
 
-TEST_CASE("of many callbacks that wait for a device one mark is asked at a time") {
+TEST_CASE("only the oldest mark of a device's pending callbacks is queried") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   const Stream stream = runtime.create_stream(kDevice);
@@ -470,7 +470,7 @@ TEST_CASE("a callback that was called counts as submitted despite a later driver
   CHECK(calls == 1);
 }
 
-TEST_CASE("a queue that sleeps hears of a callback whose device fails at once") {
+TEST_CASE("a sleeping queue handles a callback whose device fails at once") {
   TappedDevice test(manual_progress());
   CompletionQueue queue([&](DeviceContext&) -> EventPool& { return test.events; });
   const Stream stream = test.stream();

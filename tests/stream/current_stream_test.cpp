@@ -104,7 +104,7 @@ TEST_CASE(
   CHECK(runtime.current_stream(kSecond) == runtime.default_stream(kSecond));
 }
 
-TEST_CASE("the current stream is each thread's own") {
+TEST_CASE("each thread has its own current stream") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const Stream mine = runtime.create_stream(kFirst);
@@ -118,7 +118,7 @@ TEST_CASE("the current stream is each thread's own") {
   CHECK(runtime.current_stream(kFirst) == mine.ref());
 }
 
-TEST_CASE("asking for the current stream makes no driver call") {
+TEST_CASE("current_stream() makes no driver call") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const Stream stream = runtime.create_stream(kFirst);
@@ -132,7 +132,7 @@ TEST_CASE("asking for the current stream makes no driver call") {
   CHECK(driver_calls(runtime) == before);
 }
 
-TEST_CASE("a guard of either kind inside one with the same device current calls no driver") {
+TEST_CASE("a guard of either kind inside one for the same device makes no driver call") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const Stream a = runtime.create_stream(kSecond);
@@ -158,8 +158,7 @@ TEST_CASE("a guard of either kind inside one with the same device current calls 
   CHECK(runtime.current_stream(kSecond) == runtime.default_stream(kSecond));
 }
 
-TEST_CASE(
-    "the outermost stream guard asks once what is current, and changes it only where it must") {
+TEST_CASE("the outermost stream guard queries the context once and changes it only if it differs") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const Stream here = runtime.create_stream(kFirst);
@@ -267,7 +266,7 @@ TEST_CASE("a stream guard that ends before a guard made after it stops the proce
   }
 }
 
-TEST_CASE("current streams of one Runtime mean nothing to the next") {
+TEST_CASE("the current streams of one Runtime do not apply to the next") {
   const sim::Simulator simulator{sim::Config{}};
   RuntimeOptions options;
   options.driver = "sim";

@@ -58,7 +58,7 @@ TEST_CASE("the legacy default stream is one stream under both handles, for order
   CHECK(driver_calls(runtime, "cuEventRecord") == 0);
 }
 
-TEST_CASE("the per-thread default stream is another one on each thread") {
+TEST_CASE("the per-thread default stream is a different stream on each thread") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   const StreamRef per_thread = runtime.per_thread_default_stream(kDevice);
@@ -115,7 +115,7 @@ TEST_CASE("copies of pageable memory work on the per-thread default stream") {
   CHECK(sent == received);
 }
 
-TEST_CASE("what would have to remember the per-thread default stream refuses it") {
+TEST_CASE("functions that would store the per-thread default stream refuse it") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   const Stream stream = runtime.create_stream(kDevice);

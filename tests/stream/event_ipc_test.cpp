@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events that processes share: what berth refuses itself, and what it makes of the answers of
-// drivers. Two processes are in tests/sim/interprocess_event_test.cpp.
+// Interprocess events: what berth refuses itself, and how it handles the driver's codes. Two
+// processes are in tests/sim/interprocess_event_test.cpp.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ const Device kDevice = Device::cuda(0);
 
 }  // namespace
 
-TEST_CASE("an event for other processes is an event for this one") {
+TEST_CASE("an interprocess event works within the process") {
   Simulation simulation;
   const Stream stream = simulation.runtime->create_stream(kDevice);
   const Event event(stream.ref().context(), {.interprocess = true});
@@ -32,7 +32,7 @@ TEST_CASE("an event for other processes is an event for this one") {
   message_of<DriverError>([&] { return elapsed_ms(event, event); });
 }
 
-TEST_CASE("an event for other processes has no timing, and is not pooled") {
+TEST_CASE("an interprocess event has no timing and is not pooled") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   DeviceContext& context = runtime.default_stream(kDevice).context();
@@ -44,7 +44,7 @@ TEST_CASE("an event for other processes has no timing, and is not pooled") {
   CHECK(runtime.events(kDevice).events_created() == 0);
 }
 
-TEST_CASE("a driver without events that processes share is named") {
+TEST_CASE("interprocess events are refused by name on a driver without them") {
   const sim::Simulator simulator{sim::Config()};
   DriverTap tap;
   tap.hide(DriverCall::ipc_get_event_handle);
@@ -58,7 +58,7 @@ TEST_CASE("a driver without events that processes share is named") {
   message_of<NotSupported>([&] { return Event::open(context, {}); });
 }
 
-TEST_CASE("an event that was not made for other processes is refused in berth's words") {
+TEST_CASE("ipc_handle() of another event is refused with the option's name") {
   TappedDevice test;
   const Event event(test.context, {});
   for (const CUresult result : {CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE}) {
@@ -70,7 +70,7 @@ TEST_CASE("an event that was not made for other processes is refused in berth's 
   message_of<DriverError>([&] { return event.ref().ipc_handle(); });
 }
 
-TEST_CASE("a handle that names no event of another process is the driver's to refuse") {
+TEST_CASE("the driver refuses a handle of no interprocess event") {
   TappedDevice test;
   test.tap.refuse(DriverCall::ipc_open_event_handle, CUDA_ERROR_INVALID_HANDLE);
   CHECK(contains(message_of<DriverError>([&] { return Event::open(test.context, {}); }),

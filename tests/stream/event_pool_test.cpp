@@ -97,7 +97,7 @@ TEST_CASE("a moved-from lease is empty, and an assigned lease returns its previo
   CHECK(pool.leases_live() == 1);
 }
 
-TEST_CASE("a leased event can be recorded and waited for despite its previous record") {
+TEST_CASE("a leased event can be recorded and waited for regardless of its previous record") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   EventPool& pool = runtime.events(kDevice);
@@ -119,7 +119,7 @@ TEST_CASE("a leased event can be recorded and waited for despite its previous re
   CHECK(native != nullptr);
 }
 
-TEST_CASE("leases are taken and given back on any thread") {
+TEST_CASE("leases are acquired and returned on any thread") {
   Simulation simulation;
   EventPool& pool = simulation.runtime->events(kDevice);
   std::vector<std::thread> threads;
@@ -140,8 +140,7 @@ TEST_CASE("leases are taken and given back on any thread") {
   CHECK(pool.leases_live() == 0);
 }
 
-TEST_CASE(
-    "no more than events_max exist, those that other threads keep are found, and then it fails") {
+TEST_CASE("at most events_max events exist, including those that other threads keep") {
   Simulation simulation;
   DeviceContext& context = simulation.runtime->devices().context(kDevice);
   EventPool pool(context, {.events_max = 40});
@@ -170,7 +169,7 @@ TEST_CASE(
   CHECK(pool.events_created() == 40);
 }
 
-TEST_CASE("events that one thread takes and another gives back come round without new ones") {
+TEST_CASE("events acquired on one thread and returned on another are reused") {
   Simulation simulation;
   EventPool& pool = simulation.runtime->events(kDevice);
   constexpr std::size_t kAtOnce = 100;
@@ -210,7 +209,7 @@ TEST_CASE("a thread's first event given back does not wait for another thread th
   CHECK(pool.leases_live() == 0);
 }
 
-TEST_CASE("two threads that hand events over to each other need few more than are on the way") {
+TEST_CASE("two threads that exchange events need few more events than are in transit") {
   Simulation simulation;
   EventPool& pool = simulation.runtime->events(kDevice);
   constexpr int kRounds = 400;
@@ -234,7 +233,7 @@ TEST_CASE("two threads that hand events over to each other need few more than ar
   CHECK(pool.events_created() <= 3 * kBatch);
 }
 
-TEST_CASE("a driver that creates no event leaves nothing taken") {
+TEST_CASE("a failed event creation leaves no lease") {
   sim::Config config;
   config.faults = sim::FaultPlan::parse("cuEventCreate@1=out_of_memory");
   Simulation simulation(config);
@@ -290,7 +289,7 @@ TEST_CASE("a pooled event belongs to its pool, on lease or not") {
   CHECK(again->is_done());
 }
 
-TEST_CASE("the handles of a destroyed pool belong to no pool") {
+TEST_CASE("handles of a destroyed pool belong to no pool") {
   TappedDevice test;
   const StreamRef stream = [&] {
     StreamPool pool(test.context, {});
@@ -308,7 +307,7 @@ TEST_CASE("the handles of a destroyed pool belong to no pool") {
   CHECK_FALSE(test.context.pooled_events().contains(event.native()));
 }
 
-TEST_CASE("what is not on lease is not taken back, with an error that says so") {
+TEST_CASE("returning an event that is not on lease is refused") {
   Simulation simulation;
   EventPool& pool = simulation.runtime->events(kDevice);
   const Event foreign(simulation.runtime->devices().context(kDevice), {});
@@ -320,7 +319,7 @@ TEST_CASE("what is not on lease is not taken back, with an error that says so") 
   CHECK(pool.leases_live() == 0);
 }
 
-TEST_CASE("a pool of no events is refused") {
+TEST_CASE("an events_max of 0 is refused") {
   Simulation simulation;
   DeviceContext& context = simulation.runtime->devices().context(kDevice);
   CHECK(contains(message_of<InvalidArgument>([&] { EventPool pool(context, {.events_max = 0}); }),
@@ -338,7 +337,7 @@ TEST_CASE("events of a pool belong to its device") {
   event->record(runtime.default_stream(Device::cuda(1)));
 }
 
-TEST_CASE("an event that another thread keeps is taken while the last one is being created") {
+TEST_CASE("an event cached by another thread is taken while the last one is being created") {
   TappedDevice test;
   EventPool pool(test.context, {.events_max = 2});
   SecondThread keeper;

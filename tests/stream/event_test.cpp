@@ -23,7 +23,7 @@ const Device kDevice = Device::cuda(0);
 
 }  // namespace
 
-TEST_CASE("an event that was never recorded is done, and sync returns at once") {
+TEST_CASE("an event that was never recorded is completed, and sync returns at once") {
   Simulation simulation(manual_progress());
   const Stream stream = simulation.runtime->create_stream(kDevice);
   WorkLog& log = simulation.log;
@@ -34,7 +34,7 @@ TEST_CASE("an event that was never recorded is done, and sync returns at once") 
   CHECK(log.done().empty());
 }
 
-TEST_CASE("record marks the work submitted so far, and none of what comes later") {
+TEST_CASE("record marks the work submitted so far, and no later work") {
   Simulation simulation(manual_progress());
   const Stream stream = simulation.runtime->create_stream(kDevice);
   const Event event(stream.ref().context(), {});
@@ -66,7 +66,7 @@ TEST_CASE("recording again moves the mark") {
   CHECK(log.done() == Names{"work"});
 }
 
-TEST_CASE("an event is recorded on a stream of its own device only, and keeps its mark otherwise") {
+TEST_CASE("an event is recorded only on a stream of its device, and keeps its mark if refused") {
   sim::Config config;
   config.devices = 2;
   Simulation simulation(manual_progress(config));
@@ -132,7 +132,7 @@ TEST_CASE("elapsed_ms refuses events never recorded, not done, or without timing
   }
 }
 
-TEST_CASE("an owner destroys its event, once, wherever it moved") {
+TEST_CASE("an owner destroys its event once, also after moves") {
   Simulation simulation;
   const Stream stream = simulation.runtime->create_stream(kDevice);
   DeviceContext& context = stream.ref().context();

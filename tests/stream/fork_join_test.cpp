@@ -47,7 +47,8 @@ struct ForkTest : TappedDevice {
 
 }  // namespace
 
-TEST_CASE("join makes the waiter wait for what each stream holds, and for nothing later") {
+TEST_CASE(
+    "join makes the waiter wait for the work submitted to each stream, and for no later work") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   WorkLog& log = simulation.log;
@@ -119,7 +120,7 @@ TEST_CASE("join with the events of one device refuses a stream of another") {
   join(runtime.events(Device::cuda(1)), waiter, {there});
 }
 
-TEST_CASE("side streams run behind the parent's work of before, and the parent behind theirs") {
+TEST_CASE("side streams wait for the parent's earlier work, and the parent waits for theirs") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   WorkLog& log = simulation.log;
@@ -147,7 +148,7 @@ TEST_CASE("side streams run behind the parent's work of before, and the parent b
   CHECK(log.done() == Names{"before", "right", "beside", "left", "after"});
 }
 
-TEST_CASE("the race detector finds a fork and join in order, and what is left out of it is not") {
+TEST_CASE("the race detector accepts a fork and join, and reports a stream left out of it") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   const Stream parent = runtime.create_stream(kDevice);
@@ -200,8 +201,7 @@ TEST_CASE("a fork into no streams makes no driver call") {
   CHECK(driver_calls(runtime) == calls);
 }
 
-TEST_CASE(
-    "where side streams are fewer than asked for, shared ones are forked and joined all the same") {
+TEST_CASE("shared side streams are forked and joined if the pool has fewer than requested") {
   RuntimeOptions options;
   options.stream_pool.streams_max = 1;
   Simulation simulation(manual_progress(), options);
@@ -219,7 +219,7 @@ TEST_CASE(
   CHECK(simulation.log.done() == Names{"before", "side", "after"});
 }
 
-TEST_CASE("side streams leave by an exception as they would otherwise") {
+TEST_CASE("side streams are joined when an exception leaves the scope") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   const Stream parent = runtime.create_stream(kDevice);
@@ -264,7 +264,7 @@ TEST_CASE("a partly failed fork joins its side streams and returns them") {
   CHECK(test.reports.all().empty());
 }
 
-TEST_CASE("a fork whose mark is refused has touched no side stream") {
+TEST_CASE("a fork whose event is refused changes no side stream") {
   ForkTest test;
   const Stream parent = test.stream();
   test.tap.refuse(DriverCall::event_record, CUDA_ERROR_OUT_OF_MEMORY);
@@ -289,7 +289,7 @@ TEST_CASE("a join that fails throws, keeps the side streams, and can be called a
   CHECK(test.log.done() == Names{"side", "after"});
 }
 
-TEST_CASE("where a join fails in the destructor the host waits instead, and a report says so") {
+TEST_CASE("if a join fails in the destructor, the host waits and the failure is reported") {
   ForkTest test;
   const Stream parent = test.stream();
   {
@@ -385,7 +385,7 @@ TEST_CASE("a captured stream is not shared") {
   CHECK(CapturedGraph(parent).nodes() == 0);
 }
 
-TEST_CASE("a fork that fails halfway in a capture leaves a capture that ends well") {
+TEST_CASE("a partly failed fork in a capture leaves the capture valid") {
   ForkTest test;
   const Stream parent = test.stream();
   begin_capture(parent);
@@ -396,7 +396,7 @@ TEST_CASE("a fork that fails halfway in a capture leaves a capture that ends wel
   CHECK(graph.nodes() == 1);
 }
 
-TEST_CASE("side streams of a capture that has become invalid are left alone") {
+TEST_CASE("side streams of an invalidated capture are not touched") {
   ForkTest test;
   const Stream parent = test.stream();
   begin_capture(parent);

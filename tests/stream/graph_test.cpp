@@ -83,7 +83,7 @@ TEST_CASE_FIXTURE(GraphTest, "captured work runs with each replay, in the order 
   CHECK(log.done() == Names{"before", "captured", "between", "captured", "captured", "captured"});
 }
 
-TEST_CASE_FIXTURE(GraphTest, "a graph of nothing can be replayed") {
+TEST_CASE_FIXTURE(GraphTest, "an empty graph can be replayed") {
   GraphCapture capture(stream);
   const Graph graph = capture.end();
   CHECK(bool(graph));
@@ -155,7 +155,8 @@ TEST_CASE_FIXTURE(GraphTest, "a default stream is not captured") {
                  "the per-thread default stream"));
 }
 
-TEST_CASE_FIXTURE(GraphTest, "an invalid capture ends without a graph, and the stream works on") {
+TEST_CASE_FIXTURE(GraphTest,
+                  "an invalid capture ends without a graph, and the stream stays usable") {
   for (const bool ends : {true, false}) {
     CAPTURE(ends);
     {
@@ -184,7 +185,8 @@ TEST_CASE_FIXTURE(GraphTest, "an invalid capture ends without a graph, and the s
   }
 }
 
-TEST_CASE_FIXTURE(GraphTest, "a capture that others have ended leaves the next one alone") {
+TEST_CASE_FIXTURE(GraphTest,
+                  "a GraphCapture that was ended elsewhere does not affect the next capture") {
   std::optional<GraphCapture> capture(std::in_place, stream);
   { const CapturedGraph taken(stream); }
   message_of<DriverError>([&] { static_cast<void>(capture->end()); });
@@ -193,7 +195,7 @@ TEST_CASE_FIXTURE(GraphTest, "a capture that others have ended leaves the next o
   CHECK(stream.ref().is_capturing());
 }
 
-TEST_CASE_FIXTURE(GraphTest, "a captured stream that is not waited for costs the graph") {
+TEST_CASE_FIXTURE(GraphTest, "a capture with an unjoined stream gives no graph") {
   const Stream side = runtime->create_stream(kDevice);
   GraphCapture capture(stream);
   side.ref().wait(runtime->record(stream));
@@ -220,7 +222,7 @@ TEST_CASE_FIXTURE(GraphTest, "a capture is ended once, by the thread that began 
   CHECK(log.done() == Names{"captured"});
 }
 
-TEST_CASE_FIXTURE(GraphTest, "a thread with the id of the one that began a capture is another") {
+TEST_CASE_FIXTURE(GraphTest, "a capture is not ended by another thread with a reused id") {
   const Stream own = runtime->create_stream(kDevice);
   std::optional<GraphCapture> capture;
   std::thread::id began;
@@ -249,8 +251,7 @@ TEST_CASE_FIXTURE(GraphTest, "a graph may be destroyed while it is replayed") {
   CHECK(log.done() == Names{"captured", "captured"});
 }
 
-TEST_CASE_FIXTURE(GraphTest,
-                  "a replay is refused where it would break a capture, or is elsewhere") {
+TEST_CASE_FIXTURE(GraphTest, "a replay on a captured stream or on another device is refused") {
   const Graph graph = graph_of("captured");
   const Stream busy = runtime->create_stream(kDevice);
   GraphCapture capture(busy);
@@ -309,7 +310,7 @@ TEST_CASE_FIXTURE(GraphTest, "a graph keeps the pinned blocks of its copies unti
   CHECK(runtime->pinned_memory().counters().blocks_pending.current == 0);
 }
 
-TEST_CASE_FIXTURE(TappedGraph, "a driver that refuses a capture leaves the stream as it was") {
+TEST_CASE_FIXTURE(TappedGraph, "a capture that the driver refuses does not change the stream") {
   for (const DriverCall call :
        {DriverCall::stream_is_capturing, DriverCall::stream_begin_capture}) {
     tap.refuse(call, CUDA_ERROR_OUT_OF_MEMORY);
@@ -341,7 +342,7 @@ TEST_CASE_FIXTURE(TappedGraph, "a capture whose end is refused is dropped later"
   const CapturedGraph left(own);
 }
 
-TEST_CASE_FIXTURE(TappedGraph, "a graph that cannot be instantiated leaves nothing") {
+TEST_CASE_FIXTURE(TappedGraph, "a failed instantiation leaves nothing") {
   {
     GraphCapture capture(own);
     log.submit(own, "dropped");
@@ -355,7 +356,7 @@ TEST_CASE_FIXTURE(TappedGraph, "a graph that cannot be instantiated leaves nothi
   CHECK_FALSE(own.ref().is_capturing());
 }
 
-TEST_CASE_FIXTURE(TappedGraph, "after a replay that fails the next one works") {
+TEST_CASE_FIXTURE(TappedGraph, "after a failed replay the next one succeeds") {
   GraphCapture capture(own);
   log.submit(own, "captured");
   const Graph graph = capture.end();
@@ -381,7 +382,7 @@ TEST_CASE_FIXTURE(TappedGraph, "a graph whose destruction fails is reported") {
   driver.graph_exec_destroy(kept);
 }
 
-TEST_CASE("a driver without graphs says so") {
+TEST_CASE("graphs are refused on a driver without them") {
   for (const DriverCall call : {DriverCall::stream_begin_capture, DriverCall::graph_launch}) {
     const sim::Simulator simulator{sim::Config()};
     DriverTap tap;

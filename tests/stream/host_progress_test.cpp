@@ -130,7 +130,7 @@ TEST_CASE_FIXTURE(TappedDevice, "calls that may wait implicitly do the host work
   CHECK(share.streams.empty());
 }
 
-TEST_CASE_FIXTURE(TappedDevice, "what the share makes possible, the wait finds") {
+TEST_CASE_FIXTURE(TappedDevice, "a wait observes the effect of its host work") {
   std::uint32_t* word = nullptr;
   const Stream stream = this->stream();
   const ContextScope scope(context);
@@ -147,7 +147,7 @@ TEST_CASE_FIXTURE(TappedDevice, "what the share makes possible, the wait finds")
 }
 
 TEST_CASE_FIXTURE(TappedDevice,
-                  "a share that leaves is called no more, and not while it is called") {
+                  "the removal of host work waits for its running call, and no call follows") {
   const Stream stream = this->stream();
   std::promise<void> is_called;
   std::promise<void> may_return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process is forked while another thread is busy with the pools. The child must not wait for
-// locks that nobody will open, nor call the driver.
+// A process is forked while another thread uses the pools. The child must not wait for locks that
+// are never released, nor call the driver.
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -24,7 +24,7 @@ const Device kDevice = Device::cuda(0);
 
 }  // namespace
 
-TEST_CASE("in a forked child acquiring fails at once, and giving back does nothing") {
+TEST_CASE("in a forked child acquiring fails at once, and returning does nothing") {
   Simulation simulation;
   EventPool& events = simulation.runtime->events(kDevice);
   StreamPool& streams = simulation.runtime->streams(kDevice);
@@ -59,7 +59,7 @@ TEST_CASE("in a forked child acquiring fails at once, and giving back does nothi
   busy.join();
 }
 
-TEST_CASE("the end of a Runtime in a forked child waits for no thread that waited for a stream") {
+TEST_CASE("destroying a Runtime in a forked child does not wait for threads of the parent") {
   RuntimeOptions options;
   options.stream_pool = {.streams_max = 1, .on_shortage = StreamShortage::wait};
   Simulation simulation({}, options);

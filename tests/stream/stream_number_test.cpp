@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which streams are berth's, and under what number.
+// Which streams berth owns, and their numbers.
 #include <cuda.h>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ std::uint64_t number_of(StreamRef stream) {
 
 }  // namespace
 
-TEST_CASE("each stream of berth's has a number that no other one ever has") {
+TEST_CASE("each stream that berth owns has a unique number") {
   TappedDevice device;
   std::set<std::uint64_t> numbers{0, 1};
   std::set<CUstream> handles;
@@ -45,7 +45,7 @@ TEST_CASE("each stream of berth's has a number that no other one ever has") {
   if (!is_handle_reused) MESSAGE("the driver gave no handle twice");
 }
 
-TEST_CASE("a stream that is not berth's has no number, and the legacy default stream has its own") {
+TEST_CASE("a foreign stream has no number, and the legacy default stream has its own") {
   TappedDevice device;
   DeviceContext& context = device.context;
   CHECK(context.stream_number(nullptr) == 1);
@@ -67,7 +67,7 @@ TEST_CASE("a stream keeps its number when its owner moves") {
   CHECK(number_of(gone) == 0);
 }
 
-TEST_CASE("a stream that is released is not berth's any more, one that is adopted is, anew") {
+TEST_CASE("a released stream loses its number, and an adopted stream gets a new one") {
   TappedDevice device;
   Stream stream = device.stream();
   const StreamRef ref = stream;
@@ -97,7 +97,7 @@ TEST_CASE("a stream has its number until its observers have been notified") {
   CHECK(number_of(ref) == 0);
 }
 
-TEST_CASE("a stream that there is no memory to remember goes back to the driver") {
+TEST_CASE("a stream that cannot be registered for lack of memory is destroyed") {
   TappedDevice device;
   const Stream first = device.stream();  // the device is in use
   DeviceContext& context = device.context;
@@ -118,7 +118,7 @@ TEST_CASE("a stream that there is no memory to remember goes back to the driver"
   CHECK(refused > 0);
 }
 
-TEST_CASE("a stream that is adopted while memory is short counts as foreign") {
+TEST_CASE("a stream adopted while memory is short counts as foreign") {
   TappedDevice device;
   Stream made = device.stream();
   const StreamRef ref = made;

@@ -32,7 +32,7 @@ const Device kDevice = Device::cuda(0);
 
 }  // namespace
 
-TEST_CASE("live leases never share a stream until streams_max are out") {
+TEST_CASE("live leases share no stream until streams_max streams are on lease") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
   std::vector<StreamLease> leases;
@@ -81,7 +81,7 @@ TEST_CASE("beyond streams_max the stream with the fewest leases is shared") {
   }
 }
 
-TEST_CASE("a stream shared by two leases is not free until both are back") {
+TEST_CASE("a stream shared by two leases is free when both are returned") {
   Simulation simulation({}, streams_max(2));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   std::optional<StreamLease> first = pool.acquire();
@@ -96,7 +96,7 @@ TEST_CASE("a stream shared by two leases is not free until both are back") {
   CHECK(pool.leases_live() == 3);
 }
 
-TEST_CASE("the pool prefers the stream that came back last") {
+TEST_CASE("the pool prefers the stream that was returned last") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
   std::optional<StreamLease> a = pool.acquire();
@@ -113,7 +113,7 @@ TEST_CASE("the pool prefers the stream that came back last") {
   CHECK(pool.streams_created() == 3);
 }
 
-TEST_CASE("acquiring makes a driver call for a stream's first creation only, giving back none") {
+TEST_CASE("acquiring makes a driver call only to create a stream, and returning makes none") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
   { const StreamLease warm = pool.acquire(); }
@@ -152,7 +152,7 @@ TEST_CASE("a thread keeps the streams of each priority apart") {
   }
 }
 
-TEST_CASE("priorities below the device's range are one priority") {
+TEST_CASE("all priorities below the device's range are the lowest one") {
   Simulation simulation({}, streams_max(1));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   const StreamLease low = pool.acquire(-1000);
@@ -160,7 +160,7 @@ TEST_CASE("priorities below the device's range are one priority") {
   CHECK(low.ref() == lower.ref());
 }
 
-TEST_CASE("a priority below the device's range finds what the thread gave back of the lowest") {
+TEST_CASE("a priority below the device's range reuses the thread's cached stream of the lowest") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
   CUstream_st* const native = pool.acquire(-1000).ref().native();
@@ -230,7 +230,7 @@ TEST_CASE("leases of many threads at once never share a stream below the bound")
   CHECK(pool.streams_created() <= 8);
 }
 
-TEST_CASE("a pooled stream passes the legacy default stream by") {
+TEST_CASE("a pooled stream does not wait for the legacy default stream") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   WorkLog& log = simulation.log;
@@ -259,7 +259,7 @@ TEST_CASE("a stream returned with work pending keeps its order for the next leas
   CHECK(log.done() == std::vector<std::string>{"earlier lease", "later lease"});
 }
 
-TEST_CASE("a pool of no streams is refused") {
+TEST_CASE("a streams_max of 0 is refused") {
   const sim::Simulator simulator{sim::Config{}};
   RuntimeOptions options = streams_max(0);
   options.driver = "sim";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream pool does at its bound, where other threads keep idle streams, and where none is
-// left.
+// A stream pool at its bound: if other threads cache idle streams, and if none is left.
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -37,8 +36,7 @@ RuntimeOptions bounded(std::size_t streams_max, StreamShortage on_shortage) {
 
 }  // namespace
 
-TEST_CASE(
-    "a stream that another thread keeps is taken before any is shared, waited for or refused") {
+TEST_CASE("a stream cached by another thread is taken before the shortage policy applies") {
   for (const StreamShortage policy :
        {StreamShortage::share, StreamShortage::wait, StreamShortage::fail}) {
     Simulation simulation({}, bounded(2, policy));
@@ -82,7 +80,7 @@ TEST_CASE("a thread caches no stream while another thread waits") {
   waiter.join();
 }
 
-TEST_CASE("what a thread keeps goes to the others when it ends") {
+TEST_CASE("streams cached by a thread are available to others when it ends") {
   Simulation simulation({}, bounded(1, StreamShortage::fail));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   std::thread([&] { const StreamLease kept = pool.acquire(); }).join();
@@ -91,8 +89,7 @@ TEST_CASE("what a thread keeps goes to the others when it ends") {
 }
 
 TEST_CASE(
-    "where the policy is to fail, the error names pool, bound and option, and a stream that comes "
-    "back serves") {
+    "with policy fail the error names pool, bound and option, and a returned stream is reused") {
   Simulation simulation({}, bounded(2, StreamShortage::fail));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   std::optional<StreamLease> first = pool.acquire();
@@ -107,8 +104,7 @@ TEST_CASE(
   CHECK(pool.acquire().ref().native() == back);
 }
 
-TEST_CASE(
-    "where the policy is to wait, a thread waits until a stream comes back, from whatever thread") {
+TEST_CASE("with policy wait a thread waits until a stream is returned, on any thread") {
   Simulation simulation({}, bounded(1, StreamShortage::wait));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   for (const bool gives_back_elsewhere : {false, true}) {
@@ -168,7 +164,7 @@ TEST_CASE("once no thread waits, streams are cached without a lock again") {
   CHECK(pool.leases_live() == 0);
 }
 
-TEST_CASE("many threads, few streams: below the bound none is ever shared, and none is lost") {
+TEST_CASE("with many threads and few streams no stream is shared below the bound or lost") {
   for (const StreamShortage policy : {StreamShortage::wait, StreamShortage::fail}) {
     CAPTURE(int(policy));
     constexpr std::size_t kStreams = 3;
@@ -230,7 +226,7 @@ TEST_CASE("a failed stream creation leaves no lease, and waiting threads continu
   CHECK(pool.streams_created() == 1);
 }
 
-TEST_CASE("a thread that waits for a stream that another thread cannot create tries by itself") {
+TEST_CASE("a thread that waits for another thread's failing stream creation tries itself") {
   TappedDevice test;
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
   Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
@@ -260,7 +256,7 @@ TEST_CASE("a thread that waits for a stream gets a new one if the last one stays
   CHECK(CapturedGraph(parent).nodes() == 0);
 }
 
-TEST_CASE("a stream in a capture query does not count for the bound") {
+TEST_CASE("a stream in a capture query does not count towards the bound") {
   TappedDevice test(manual_progress());
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::fail});
   const Stream parent = test.stream();
@@ -278,7 +274,7 @@ TEST_CASE("a stream in a capture query does not count for the bound") {
   CHECK(CapturedGraph(parent).nodes() == 0);
 }
 
-TEST_CASE("what is not on lease is not taken back, with an error that says so") {
+TEST_CASE("returning a stream that is not on lease is refused") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
   const Stream foreign = simulation.runtime->create_stream(kDevice);
@@ -292,7 +288,7 @@ TEST_CASE("what is not on lease is not taken back, with an error that says so") 
   CHECK(lease.ref() == once);
 }
 
-TEST_CASE("a thread that finds the only stream still being created shares it once it exists") {
+TEST_CASE("a thread waits for the only stream while it is being created, and then shares it") {
   TappedDevice test;
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::share});
   Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
@@ -303,8 +299,7 @@ TEST_CASE("a thread that finds the only stream still being created shares it onc
   CHECK(pool.streams_created() == 1);
 }
 
-TEST_CASE(
-    "a thread that waits for a stream gets one whose capture is found to have ended meanwhile") {
+TEST_CASE("a thread that waits for a stream gets one whose capture has ended meanwhile") {
   TappedDevice test(manual_progress());
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
   const Stream parent = test.stream();
@@ -335,7 +330,7 @@ TEST_CASE("a stream whose capture query fails is not leased") {
   CHECK(CapturedGraph(parent).nodes() == 0);
 }
 
-TEST_CASE("a side stream of a capture that has another lease is still that one's") {
+TEST_CASE("a side stream of a capture stays with its other lease") {
   TappedDevice test(manual_progress());
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::share});
   const Stream parent = test.stream();

@@ -68,7 +68,7 @@ TEST_CASE("sync returns when all work submitted so far is done, and leaves other
   CHECK_FALSE(other.ref().is_done());
 }
 
-TEST_CASE("work submitted after a wait runs behind the event's mark, and the host does not wait") {
+TEST_CASE("work submitted after a wait runs after the event's mark, and the host does not wait") {
   Simulation simulation(manual_progress());
   WorkLog& log = simulation.log;
   const Stream first = simulation.runtime->create_stream(kDevice);
@@ -107,7 +107,7 @@ TEST_CASE("a wait keeps the mark that the event had when it was made") {
   CHECK_FALSE(event.ref().is_done());
 }
 
-TEST_CASE("waiting for an event that was never recorded is no wait at all") {
+TEST_CASE("waiting for an event that was never recorded has no effect") {
   Simulation simulation(manual_progress());
   WorkLog& log = simulation.log;
   const Stream stream = simulation.runtime->create_stream(kDevice);
@@ -133,7 +133,7 @@ TEST_CASE("a stream waits for an event of another device") {
   CHECK(log.done() == Names{"there", "here"});
 }
 
-TEST_CASE("streams of any device work whatever device is current, and leave it current") {
+TEST_CASE("streams of any device work with any current device, and do not change it") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   runtime.devices().set_current(Device::cuda(0));
@@ -154,7 +154,7 @@ TEST_CASE("streams of any device work whatever device is current, and leave it c
   CHECK(runtime.devices().current() == Device::cuda(0));
 }
 
-TEST_CASE("refs are equal where stream and device are, also for the null stream") {
+TEST_CASE("references are equal if stream and device are, also for the null stream") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const Stream stream = runtime.create_stream(kDevice);
@@ -166,7 +166,7 @@ TEST_CASE("refs are equal where stream and device are, also for the null stream"
   CHECK(runtime.default_stream(Device::cuda(0)) != runtime.default_stream(Device::cuda(1)));
 }
 
-TEST_CASE("an owner destroys its stream, once, wherever it moved") {
+TEST_CASE("an owner destroys its stream once, also after moves") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   const std::size_t before = simulation.simulator.live().streams;
@@ -215,7 +215,7 @@ TEST_CASE("release hands the stream over, adopt takes it") {
   CHECK(simulation.simulator.live().streams == before);
 }
 
-TEST_CASE("adopt takes neither default streams nor those of a pool, which serve on") {
+TEST_CASE("adopt refuses default streams and pooled streams, which stay usable") {
   Simulation simulation;
   Runtime& runtime = *simulation.runtime;
   const auto refusal = [](StreamRef stream) {
@@ -288,7 +288,7 @@ TEST_CASE("two threads sync one stream") {
   CHECK(log.done().size() == 20);
 }
 
-TEST_CASE("the parts of cpu and of a missing device are refused") {
+TEST_CASE("streams and pools of cpu and of missing devices are refused") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   for (const Device device : {Device::cpu(), Device::cuda(2), Device::cuda(256)}) {

@@ -354,7 +354,7 @@ class Threads {
 
 }  // namespace
 
-TEST_CASE("threads that come and go keep their order, share no stream below the bound, lose none") {
+TEST_CASE("short-lived threads keep stream order, and neither share nor lose streams") {
   for_each_seed([](std::uint64_t seed) {
     for (const auto progress :
          {sim::Progress::eager, sim::Progress::random, sim::Progress::timed}) {

@@ -43,7 +43,7 @@ TEST_CASE_FIXTURE(PendingWork, "a wait for a stream is repeated if a call of it 
   CHECK(ends_although_refused(DriverCall::ctx_get_current, wait));  // which is reported
 }
 
-TEST_CASE_FIXTURE(PendingWork, "a stream of which all queries fail is waited for") {
+TEST_CASE_FIXTURE(PendingWork, "a stream whose queries all fail is waited for") {
   const Stream stream = this->stream();
   log.submit(stream, "work");
   tap.refuse_all(DriverCall::stream_is_capturing, CUDA_ERROR_UNKNOWN);

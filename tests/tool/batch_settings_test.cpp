@@ -48,7 +48,7 @@ TEST_CASE("the defaults are kept unless other settings are faster by more than 5
   CHECK(settings.packed_range_bytes_max == CopierOptions().packed_range_bytes_max);
 }
 
-TEST_CASE("small ranges go one by one on a machine whose batch calls are slow for them") {
+TEST_CASE("small ranges are copied individually if batch calls are slow for them") {
   const BatchSettings settings = fastest_settings(machine([](std::size_t bytes) {
     return Rates{bytes < 28_KiB ? 5.0 : 42.0, 12, bytes <= 4_KiB ? 20.0 : 8.0};
   }));
@@ -56,7 +56,7 @@ TEST_CASE("small ranges go one by one on a machine whose batch calls are slow fo
   CHECK(settings.packed_range_bytes_max == 4_KiB);
 }
 
-TEST_CASE("no range is batched or packed on a machine that copies all faster one by one") {
+TEST_CASE("no range is batched or packed if single copies are faster for all sizes") {
   const BatchSettings settings = fastest_settings(machine([](std::size_t) {
     return Rates{10, 20, 10};
   }));
@@ -64,7 +64,7 @@ TEST_CASE("no range is batched or packed on a machine that copies all faster one
   CHECK(settings.packed_range_bytes_max == 0);
 }
 
-TEST_CASE("all ranges are packed on a machine on which that is fastest") {
+TEST_CASE("all ranges are packed if packing is fastest") {
   const BatchSettings settings = fastest_settings(machine([](std::size_t) {
     return Rates{10, 5, 20};
   }));
@@ -72,7 +72,7 @@ TEST_CASE("all ranges are packed on a machine on which that is fastest") {
   CHECK(settings.packed_range_bytes_max == 64_KiB);
 }
 
-TEST_CASE("a size that disagrees with its neighbors is outvoted") {
+TEST_CASE("an outlier among the sizes is ignored") {
   const BatchSettings settings = fastest_settings(machine([](std::size_t bytes) {
     return Rates{bytes == 4_KiB ? 9.0 : 20.0, 10, 1};
   }));

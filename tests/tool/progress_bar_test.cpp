@@ -65,7 +65,7 @@ std::string shown_on_pipe(const std::function<void()>& work) {
 
 }  // namespace
 
-TEST_CASE("a progress line is label, bar and percentage") {
+TEST_CASE("a progress line has label, bar and percentage") {
   CHECK(progress_line("copies", 0, 4, 80) ==
         "copies  [----------------------------------------]    0 %");
   CHECK(progress_line("copies", 1, 4, 80) ==
@@ -74,20 +74,19 @@ TEST_CASE("a progress line is label, bar and percentage") {
         "copies  [########################################]  100 %");
 }
 
-TEST_CASE(
-    "a progress line never exceeds the terminal, and gives up label before bar before figure") {
+TEST_CASE("a progress line fits the terminal, and drops the label first, then the bar") {
   for (std::size_t width = 0; width < 100; ++width)
     CHECK(progress_line("a label of some length", 1, 3, width).size() <= width);
   CHECK(progress_line("label", 1, 2, 23) == "la  [#####-----]   50 %");
   CHECK(progress_line("label", 1, 2, 12) == "50 %");
 }
 
-TEST_CASE("nothing to do counts as done, and more than all too") {
+TEST_CASE("no work, or more work than the total, counts as 100 %") {
   CHECK(progress_line("x", 0, 0, 12) == "100 %");
   CHECK(progress_line("x", 9, 3, 12) == "100 %");
 }
 
-TEST_CASE("a terminal shows the bar, and nothing of it is left in the end") {
+TEST_CASE("a terminal shows the bar, and clears it at the end") {
   if (!has_terminals()) return;
   const std::string shown = shown_on_terminal([] {
     ProgressBar bar("copies", 2, 0ms);
@@ -96,7 +95,7 @@ TEST_CASE("a terminal shows the bar, and nothing of it is left in the end") {
   CHECK(shown == "\r\033[K" + progress_line("copies", 1, 2, 79) + "\r\033[K");
 }
 
-TEST_CASE("short work shows nothing, and what is no terminal shows nothing") {
+TEST_CASE("short work and an output that is no terminal show nothing") {
   CHECK(shown_on_pipe([] { ProgressBar("copies", 2, 0ms).update(1); }).empty());
   if (!has_terminals()) return;
   CHECK(shown_on_terminal([] { ProgressBar("copies", 2, 1h).update(1); }).empty());

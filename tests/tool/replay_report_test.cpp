@@ -5,7 +5,7 @@
 
 using namespace berth::tool;
 
-TEST_CASE("a trace is called by its file, without folder and format") {
+TEST_CASE("a trace is named by its file, without folder and format") {
   CHECK(short_trace_name("/a/b.c/train.csv.gz") == "train");
   CHECK(short_trace_name("snapshot.pickle") == "snapshot");
   CHECK(short_trace_name("v1.2.json") == "v1.2");
@@ -29,7 +29,7 @@ TEST_CASE("the summary has the median and the worst waste, by name") {
   CHECK(summarize({nothing_live}).empty());
 }
 
-TEST_CASE("the waste of a program that is tiny beside a segment is not shown as a number") {
+TEST_CASE("the waste of a tiny program is shown as a bound") {
   ReplayResult tiny;
   tiny.trace = "tiny";
   tiny.bytes_live_peak = 1890;

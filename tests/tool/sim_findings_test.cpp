@@ -44,7 +44,7 @@ SimFindings read(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-TEST_CASE("one mistake is one finding, whichever of its uses came first") {
+TEST_CASE("the same two uses are one finding, whichever came first") {
   const SimFindings findings =
       read({race(3, use("a", 1), use("b", 2)), race(1, use("b", 2), use("a", 1))});
   REQUIRE(findings.all().size() == 1);
@@ -59,7 +59,7 @@ TEST_CASE("another place, another call or another kind is another finding") {
         2);
 }
 
-TEST_CASE("the size tells uses apart only where no place does") {
+TEST_CASE("the size distinguishes uses only without a call site") {
   CHECK(read({race(1, use("a", 1, 8), use("b", 2)), race(1, use("a", 1, 9), use("b", 2))})
             .all()
             .size() == 1);
@@ -68,7 +68,7 @@ TEST_CASE("the size tells uses apart only where no place does") {
             .size() == 2);
 }
 
-TEST_CASE("without uses the line counts, but for addresses and the numbers of calls") {
+TEST_CASE("findings without uses are compared by their line, except addresses and call numbers") {
   CHECK(read({race(1, "", "", "stall: a at 0x12 (call 3)"),
               race(2, "", "", "stall: a at 0xab (call 4)")})
             .all()
@@ -77,7 +77,7 @@ TEST_CASE("without uses the line counts, but for addresses and the numbers of ca
         2);
 }
 
-TEST_CASE("other records are counted, and what is no record is told") {
+TEST_CASE("other records are counted, and incomplete ones are reported") {
   const SimFindings findings =
       read({R"({"record":"process","pid":1,"program":"a"})",
             R"({"record":"process","pid":2,"program":"b"})", R"({"record":"more","pid":1})",
@@ -90,7 +90,7 @@ TEST_CASE("other records are counted, and what is no record is told") {
   CHECK(read({R"({"record":"private_table","pid":1,"module":"a"})"}).nvidia_runtime() == "a");
 }
 
-TEST_CASE("skipped launches add up over processes and runs, and count exactly where each ended") {
+TEST_CASE("skipped launches are summed over processes, exactly if each has ended") {
   SimFindings findings = read({R"({"record":"skipped_launches","pid":1,"count":1,"final":false})",
                                R"({"record":"skipped_launches","pid":1,"count":3,"final":true})",
                                R"({"record":"skipped_launches","pid":2,"count":4,"final":true})"});
@@ -103,7 +103,7 @@ TEST_CASE("skipped launches add up over processes and runs, and count exactly wh
   CHECK_FALSE(killed.skipped_launches().is_exact);
 }
 
-TEST_CASE("call sites are Python's, or else native ones without the program's start") {
+TEST_CASE("call sites are Python frames, or otherwise native frames without startup code") {
   const CallFrame native{"", 0, "copy", "/lib/libfast.so", 0x10};
   const CallFrame start{"", 0, "__libc_start_main", "/lib/libc.so.6", 0x20};
   const CallFrame python{"/f.py", 3, "f", "", 0};

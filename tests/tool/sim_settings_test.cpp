@@ -9,7 +9,7 @@ namespace sim_settings_test {
 
 using namespace berth::tool;
 
-TEST_CASE("an option replaces what the environment has, and nothing else") {
+TEST_CASE("an option replaces only its setting of the environment") {
   SimSettings settings("devices=2, memory = 1GiB,name=a=b");
   settings.set("memory", "4GiB", "--memory");
   CHECK(settings.text() == "devices=2,name=a=b,memory=4GiB");
@@ -17,14 +17,14 @@ TEST_CASE("an option replaces what the environment has, and nothing else") {
   CHECK(settings.text() == "devices=2,memory=4GiB,name=c=d");
 }
 
-TEST_CASE("a default gives way to everything") {
+TEST_CASE("a default does not replace an existing setting") {
   SimSettings settings("devices=2");
   settings.set_default("devices", "8");
   settings.set_default("seed", "8");
   CHECK(settings.text() == "devices=2,seed=8");
 }
 
-TEST_CASE("what is no pair is left for the simulator to reject") {
+TEST_CASE("malformed pairs are kept for the simulator to reject") {
   CHECK(SimSettings("").text().empty());
   CHECK(SimSettings("  ").text().empty());
   CHECK(SimSettings("devices=1,,x").text() == "devices=1,,x");

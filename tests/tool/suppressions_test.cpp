@@ -22,7 +22,7 @@ TEST_CASE("a star stands for any text, and a pattern for a part of the line") {
   CHECK_FALSE(has_match("race", "races"));
 }
 
-TEST_CASE("the first suppression that matches a line of a finding is taken") {
+TEST_CASE("the first suppression that matches a line of a finding applies") {
   SimFinding finding;
   finding.text = "race: a reads, while b writes";
   finding.uses = {{"a", "reads", 4, {{"f.py", 3, "prefetch", "", 0}}}, {"b", "writes", 4, {}}};

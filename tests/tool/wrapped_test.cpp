@@ -5,7 +5,7 @@
 
 using berth::tool::wrapped;
 
-TEST_CASE("words go into lines that are as wide as they may be") {
+TEST_CASE("words are wrapped into lines of at most the width") {
   CHECK(wrapped("one two three", 0, 7) == "one two\nthree\n");
   CHECK(wrapped("one two three", 0, 6) == "one\ntwo\nthree\n");
   CHECK(wrapped("one two three", 2, 9) == "  one two\n  three\n");

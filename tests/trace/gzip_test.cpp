@@ -28,7 +28,7 @@ std::string noise(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("what was compressed comes back") {
+TEST_CASE("compressed data is decompressed unchanged") {
   for (const std::string& plain :
        {std::string(), std::string("x"), std::string(3_MiB, 'x'), noise(1_MiB + 1)}) {
     CAPTURE(plain.size());
@@ -58,12 +58,12 @@ TEST_CASE("compressed data that is damaged is refused") {
                  "x: damaged gzip data (incorrect data check)"));
 }
 
-TEST_CASE("anything but gzip data behind the data is refused") {
+TEST_CASE("trailing bytes other than gzip data are refused") {
   CHECK(contains(message_of<InvalidArgument>([] { return gunzip("x", gzip("a") + "b", 10); }),
                  "trailing bytes after the compressed data"));
 }
 
-TEST_CASE("decompression stops at the limit, however much would come") {
+TEST_CASE("decompression stops at the limit") {
   const std::string bomb = gzip(std::string(64_MiB, '\0'));
   CHECK(bomb.size() < 1_MiB);
   CHECK(contains(message_of<InvalidArgument>([&] { return gunzip("x", bomb, 1_MiB); }),
@@ -72,7 +72,7 @@ TEST_CASE("decompression stops at the limit, however much would come") {
   CHECK_THROWS_AS(gunzip("x", gzip("five5"), 4), InvalidArgument);
 }
 
-TEST_CASE("only what begins like gzip is taken for it") {
+TEST_CASE("only data with gzip's magic bytes is recognized as gzip") {
   CHECK_FALSE(is_gzip(""));
   CHECK_FALSE(is_gzip("\x1f"));
   CHECK_FALSE(is_gzip("op,id"));

@@ -46,7 +46,7 @@ TEST_CASE("JSON values become plain values of the same kind") {
   CHECK(data.find(root, "b")->is(PlainKind::dict));
 }
 
-TEST_CASE("what is no complete JSON is refused with its place") {
+TEST_CASE("incomplete or malformed JSON is refused with its position") {
   CHECK(refusal("{\"a\": 1,}") == "x: byte 9: no valid JSON; accepted: one complete JSON value");
   for (const char* const bad : {"{", "[1", "{\"a\"", "{\"a\":}", "[1] 2", "\"abc", "nul", "[01]",
                                 "[\"\xff\"]", "[1e999]", "{1: 2}"}) {
@@ -55,7 +55,7 @@ TEST_CASE("what is no complete JSON is refused with its place") {
   }
 }
 
-TEST_CASE("limits of values and depth hold for JSON too") {
+TEST_CASE("limits of values and depth apply to JSON too") {
   CHECK_NOTHROW([] {
     PlainData data;
     static_cast<void>(read_json("x", "[[1]]", data, {.values = 3, .depth = 2}));

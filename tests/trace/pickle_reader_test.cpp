@@ -66,7 +66,7 @@ std::string refusal(std::string_view pickle, const PlainLimits& limits = {}) {
 
 }  // namespace
 
-TEST_CASE("each opcode of a scalar gives its value") {
+TEST_CASE("each scalar opcode gives its value") {
   CHECK(read("N."sv) == "None");
   CHECK(read("\x88."sv) == "True");
   CHECK(read("\x89."sv) == "False");
@@ -82,7 +82,7 @@ TEST_CASE("each opcode of a scalar gives its value") {
   CHECK(read("G\x3f\xf8\x00\x00\x00\x00\x00\x00."sv) == "1.5");
 }
 
-TEST_CASE("integers are exact to 64 bits, and known to be wider beyond") {
+TEST_CASE("integers are exact to 64 bits, and wider ones are marked as such") {
   CHECK(read("\x8a\x00."sv) == "0");
   CHECK(read("\x8a\x01\xff."sv) == "-1");
   CHECK(read("\x8a\x02\xff\x00."sv) == "255");
@@ -95,7 +95,7 @@ TEST_CASE("integers are exact to 64 bits, and known to be wider beyond") {
   CHECK(read("L9223372036854775808L\n."sv) == "wide");
 }
 
-TEST_CASE("each opcode of a text or of bytes gives it, zero bytes included") {
+TEST_CASE("each opcode of text or bytes gives its value, zero bytes included") {
   CHECK(read("X\x02\x00\x00\x00hi."sv) == "'hi'");
   CHECK(read("\x8c\x02h\x00."sv) == "'h\0'"s);
   CHECK(read("\x8d\x02\x00\x00\x00\x00\x00\x00\x00hi."sv) == "'hi'");
@@ -113,7 +113,7 @@ TEST_CASE("texts of protocol 0 are decoded to UTF-8") {
   }
 }
 
-TEST_CASE("containers are made in every way that pickle knows") {
+TEST_CASE("containers are built in every way of the format") {
   CHECK(read("]."sv) == "[ ]");
   CHECK(read(")."sv) == "( )");
   CHECK(read("}."sv) == "{ }");
@@ -129,7 +129,7 @@ TEST_CASE("containers are made in every way that pickle knows") {
   CHECK(read("}(K\x01NK\x02Nu."sv) == "{ 1 None 2 None }");
 }
 
-TEST_CASE("the memo gives back the value that was put, shared and not copied") {
+TEST_CASE("the memo returns the stored value, shared and not copied") {
   // The list grows after it was remembered: both uses see it.
   CHECK(read("\x80\x02](]q\x00h\x00K\x07\x61\x65."sv) == "[ [ 7 ] [ 7 ] ]");
   CHECK(read("\x80\x04](]\x94\x8c\x01x\x94h\x01\x65."sv) == "[ [ ] 'x' 'x' ]");
@@ -137,14 +137,14 @@ TEST_CASE("the memo gives back the value that was put, shared and not copied") {
   CHECK(read("\x80\x02K\x05r\x01\x00\x00\x00j\x01\x00\x00\x00\x86."sv) == "( 5 5 )");
 }
 
-TEST_CASE("a value that contains itself is read, and costs nothing") {
+TEST_CASE("a value that contains itself is read without extra memory") {
   PlainData data;
   const PlainValue list = read_pickle("x", "\x80\x02]q\x00h\x00\x61."sv, data);
   REQUIRE(data.items(list).size() == 1);
   CHECK(data.items(data.items(list)[0]).size() == 1);
 }
 
-TEST_CASE("a billion laughs are as small as their text") {
+TEST_CASE("exponentially nested shared lists take memory in proportion to their text") {
   // Each list holds the one before it ten times: 10^40 values, were they copied.
   constexpr int levels = 40;
   std::string pickle = "\x80\x04(]\x94";
@@ -187,7 +187,7 @@ TEST_CASE("every opcode that names, calls or builds a class is refused by name a
   }
 }
 
-TEST_CASE("opcodes of other data are refused by name, and bytes that are none by number") {
+TEST_CASE("unsupported opcodes are refused by name, and unknown bytes by number") {
   struct Case {
     char opcode;
     std::string_view name;
@@ -216,7 +216,7 @@ TEST_CASE("a pickle is refused wherever it is cut off") {
   CHECK(contains(refusal("I12"sv), "cut off: a line without an end"));
 }
 
-TEST_CASE("announced lengths are not believed") {
+TEST_CASE("announced lengths are checked against the data") {
   CHECK(contains(refusal("X\xff\xff\xff\xff."sv),
                  "byte 0: cut off: 4294967295 bytes are needed, 1 are left"));
   CHECK(contains(refusal("\x8d\xff\xff\xff\xff\xff\xff\xff\xff."sv),
@@ -226,7 +226,7 @@ TEST_CASE("announced lengths are not believed") {
   CHECK(contains(refusal("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff."sv), "cut off: a frame"));
 }
 
-TEST_CASE("values, marks and containers that are not there are errors") {
+TEST_CASE("missing values, marks and containers are errors") {
   CHECK(contains(refusal("."sv), "the pickle ends with 0 values instead of one"));
   CHECK(contains(refusal("NN."sv), "the pickle ends with 2 values instead of one"));
   CHECK(contains(refusal("N(."sv), "the pickle ends with 1 values"));
@@ -247,7 +247,7 @@ TEST_CASE("values, marks and containers that are not there are errors") {
   CHECK(contains(refusal("F1.5x\n."sv), "\"1.5x\" is no number"));
 }
 
-TEST_CASE("the memo refuses what was never put, and indexes that would make it huge") {
+TEST_CASE("the memo refuses unknown entries and huge indexes") {
   CHECK(contains(refusal("h\x00."sv), "memo index 0 was never set"));
   CHECK(contains(refusal("\x80\x02Nq\x01h\x00."sv), "memo index 0 was never set"));
   CHECK(contains(refusal("\x94."sv), "1 values are needed"));
@@ -257,7 +257,7 @@ TEST_CASE("the memo refuses what was never put, and indexes that would make it h
   CHECK(contains(refusal("Ng99999999999999999999\n."sv), "is no memo index"));
 }
 
-TEST_CASE("limits of values and depth hold to the last one") {
+TEST_CASE("limits of values and depth are exact") {
   CHECK(read("(NNNl."sv, {.values = 4, .depth = 1}) == "[ None None None ]");
   CHECK(contains(refusal("(NNNl."sv, {.values = 3, .depth = 1}), "more than 3 values"));
   CHECK(contains(refusal("((NNll."sv, {.values = 9, .depth = 1}), "nested more than 1 deep"));
@@ -267,7 +267,7 @@ TEST_CASE("limits of values and depth hold to the last one") {
                  "memo index 2 is out of order"));
 }
 
-TEST_CASE("what follows the end is not looked at") {
+TEST_CASE("data after the end is ignored") {
   CHECK(read("N.cos\nsystem\n"sv) == "None");
 }
 

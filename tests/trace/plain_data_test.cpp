@@ -11,7 +11,7 @@ namespace plain_data_test {
 
 using namespace berth;
 
-TEST_CASE("values keep what they are made of") {
+TEST_CASE("values return what they were created from") {
   CHECK(PlainValue().is(PlainKind::none));
   CHECK(PlainValue::boolean(true).as_boolean());
   CHECK(PlainValue::integer(-5).as_integer() == -5);
@@ -21,7 +21,7 @@ TEST_CASE("values keep what they are made of") {
   CHECK(PlainValue::bytes("ab").is(PlainKind::bytes));
 }
 
-TEST_CASE("lists that grow in turn keep their items in order") {
+TEST_CASE("lists that grow alternately keep their items in order") {
   PlainData data;
   std::array lists = {data.make(PlainKind::list), data.make(PlainKind::list),
                       data.make(PlainKind::list)};
@@ -41,7 +41,7 @@ TEST_CASE("lists that grow in turn keep their items in order") {
   CHECK(data.item_count() == 1000 + 500 + 334);
 }
 
-TEST_CASE("lists that grow in turn, item by item, take up a few times their items and not more") {
+TEST_CASE("lists that grow alternately take a small multiple of their items' memory") {
   PlainData data;
   std::array lists = {data.make(PlainKind::list), data.make(PlainKind::list)};
   const std::array one = {PlainValue::integer(7)};
@@ -62,7 +62,7 @@ TEST_CASE("a dictionary finds the latest value of a text key") {
   CHECK(data.find(dict, "7") == nullptr);
 }
 
-TEST_CASE("owned texts stay where they are, and equal ones are one") {
+TEST_CASE("owned texts keep their addresses, and equal texts are stored once") {
   PlainData data;
   const PlainValue first = data.own_text("name");
   for (int i = 0; i < 1000; ++i) data.own_text(std::to_string(i));

@@ -92,7 +92,7 @@ TEST_CASE("the address of a freed block names a new block when it is allocated a
         "alloc,1,8,0,0,0\nfree_requested,1,8,0,0,0\nfree_completed,1,8,0,0,0\nalloc,2,9,0,0,0\n");
 }
 
-TEST_CASE("a free that was recorded in one step stays one") {
+TEST_CASE("a free that was recorded in one step is one row") {
   CHECK(rows(snapshot(event("alloc", 64, 8) + "," + event("free", 64, 8))) ==
         "alloc,1,8,0,0,0\nfree,1,8,0,0,0\n");
   CHECK(rows(snapshot(event("alloc", 64, 8) + "," + event("free_completed", 64, 8))) ==
@@ -105,7 +105,7 @@ TEST_CASE("a free keeps the stream of its allocation") {
         "alloc,1,8,1,0,0\nfree,1,8,1,0,0\n");
 }
 
-TEST_CASE("events of equal addresses on two devices have nothing to do with each other") {
+TEST_CASE("equal addresses on two devices are independent") {
   CHECK(rows(fmt::format(R"({{"device_traces": [[{0}], [], [{0}]]}})", event("alloc", 64, 8))) ==
         "alloc,1,8,0,0,0\nalloc,2,8,0,2,0\n");
 }
@@ -122,7 +122,7 @@ TEST_CASE("blocks of the final segments find their addresses by the sizes before
         "reserved_total,-1,700,0,0,0\nalloc,1,98,0,0,0\n");
 }
 
-TEST_CASE("segments that were there before are initial, but for those that grow") {
+TEST_CASE("segments from before the recording are initial, except expandable ones") {
   const auto segment = [](int address, bool is_expandable) {
     return fmt::format(R"({{"address": {}, "total_size": 700, "is_expandable": {}, "blocks": []}})",
                        address, is_expandable);
@@ -131,20 +131,20 @@ TEST_CASE("segments that were there before are initial, but for those that grow"
         "init_segment,1,700,0,0,0\nreserved_total,-1,1400,0,0,0\nalloc,1,8,0,0,0\n");
 }
 
-TEST_CASE("what was reserved at the start is left out where the events contradict the segments") {
+TEST_CASE("the initial reserved total is omitted if the events contradict the segments") {
   const std::string segment = R"({"address": 1000, "total_size": 700, "blocks": []})";
   CHECK(rows(snapshot(event("segment_alloc", 1000, 800), segment)) ==
         "segment_alloc,1,800,0,0,0\n");
   CHECK(rows(snapshot(event("segment_alloc", 1000, 800))) == "segment_alloc,1,800,0,0,0\n");
 }
 
-TEST_CASE("a snapshot without events is refused with how to record them") {
+TEST_CASE("a snapshot without events is refused, and the error explains how to record them") {
   CHECK(refusal(snapshot("")) ==
         "x.json: no recorded events; accepted: a snapshot taken while "
         "torch.cuda.memory._record_memory_history() was on");
 }
 
-TEST_CASE("what is no snapshot is refused with what is there instead") {
+TEST_CASE("data that is no snapshot is refused, and the error describes it") {
   CHECK(refusal("[]") == "x.json: a list instead of a memory snapshot" + std::string(kAccepted));
   CHECK(refusal("{}") == "x.json: the snapshot: \"device_traces\" is missing instead of a list" +
                              std::string(kAccepted));
@@ -158,7 +158,7 @@ TEST_CASE("what is no snapshot is refused with what is there instead") {
                  "x: nothing instead of a memory snapshot"));
 }
 
-TEST_CASE("a missing or unfit field is refused with its place") {
+TEST_CASE("a missing or invalid field is refused with its position") {
   CHECK(refusal(snapshot(event("alloc", 1, 8) + R"(,{"action": "alloc", "addr": 5})")) ==
         "x.json: device_traces[0][1]: \"size\" is missing instead of an integer" +
             std::string(kAccepted));
@@ -185,7 +185,7 @@ TEST_CASE("a missing or unfit field is refused with its place") {
                  "segments[0]: \"device\" is -1, no ordinal from 0 to 1024"));
 }
 
-TEST_CASE("events that cannot all have happened are refused with both places") {
+TEST_CASE("contradictory events are refused with both positions") {
   const std::string alloc = event("alloc", 64, 8);
   CHECK(refusal(snapshot(alloc + "," + alloc)) ==
         "x.json: device_traces[0][1]: address 0x40 is allocated, but is so since "

@@ -62,8 +62,7 @@ TEST_CASE("a trace without rows is an empty trace") {
   CHECK(parse_rows("").events.empty());
 }
 
-TEST_CASE(
-    "line ends of DOS, a byte order mark, empty lines and a missing last line end are accepted") {
+TEST_CASE("CRLF, a byte order mark, empty lines and a missing last line end are accepted") {
   const Trace trace = parse_trace("x.csv",
                                   "\xef\xbb\xbf# a: b\r\nop,id,bytes,stream,device,t_us\r\n\r\n"
                                   "alloc,1,2,0,0,0\r\n\nfree,1,2,0,0,1");
@@ -72,11 +71,11 @@ TEST_CASE(
   CHECK(trace.header[0].second == "b");
 }
 
-TEST_CASE("times may go back") {
+TEST_CASE("timestamps may decrease") {
   CHECK(parse_rows("alloc,1,2,0,0,9\nfree,1,2,0,0,3\n").events.size() == 2);
 }
 
-TEST_CASE("a file without the line of columns is refused with what is accepted") {
+TEST_CASE("a file without the header row is refused with the accepted columns") {
   CHECK(message_of<InvalidArgument>([] { return parse_trace("x.csv", "# a: b\n"); }) ==
         "x.csv: no line of column names; accepted: op,id,bytes,stream,device,t_us");
   CHECK(message_of<InvalidArgument>(
@@ -85,7 +84,7 @@ TEST_CASE("a file without the line of columns is refused with what is accepted")
         "lines, then op,id,bytes,stream,device,t_us; or a PyTorch memory snapshot");
 }
 
-TEST_CASE("an unknown operation is refused with its line and all that are known") {
+TEST_CASE("an unknown operation is refused with its line and the known operations") {
   CHECK(refusal("alloc,1,2,0,0,0\n\nfre,1,2,0,0,0\n") ==
         "x.csv:4: \"fre\" is not an operation; accepted: init_alloc, alloc, free, free_requested, "
         "free_completed, init_segment, segment_alloc, segment_free, segment_map, segment_unmap, "
@@ -156,17 +155,18 @@ TEST_CASE("free_requested and free_completed come in that order, once each, and 
                  "its free was requested in line 3"));
 }
 
-TEST_CASE("a free may name another stream than the allocation, and a request stay open") {
+TEST_CASE(
+    "a free may name another stream than the allocation, and a requested free may never complete") {
   CHECK(parse_rows("alloc,7,2,0,0,0\nfree_requested,7,2,3,0,0\n").events.size() == 2);
 }
 
-TEST_CASE("ids of segments name addresses, and come back") {
+TEST_CASE("segment ids stand for addresses and may be reused") {
   CHECK(parse_rows("segment_alloc,1,2,0,0,0\nsegment_free,1,2,0,0,0\nsegment_alloc,1,2,0,0,0\n"
                    "segment_free,9,5,0,0,0\nalloc,1,2,0,0,0\n")
             .events.size() == 5);
 }
 
-TEST_CASE("live bytes that no 64 bits can count are refused") {
+TEST_CASE("live bytes beyond 64 bits are refused") {
   CHECK(refusal("alloc,1,18446744073709551615,0,0,0\nalloc,2,1,0,0,0\n") ==
         "x.csv:3: block 2 of 1 bytes; accepted: less than 2^64 bytes live at once");
   CHECK(parse_rows("alloc,1,18446744073709551615,0,0,0\nfree,1,18446744073709551615,0,0,0\n"
@@ -174,7 +174,7 @@ TEST_CASE("live bytes that no 64 bits can count are refused") {
             .events.size() == 3);
 }
 
-TEST_CASE("bytes from the file cannot break the line of an error, nor make it long") {
+TEST_CASE("bytes from the file cannot break or lengthen the line of an error") {
   const std::string message = refusal("\x1b[31m\xff\x01" + std::string(10'000, 'a') + ",1\n");
   CHECK(contains(message, "\"\\x1b[31m\\xff\\x01aaa"));
   CHECK(message.size() < 300);

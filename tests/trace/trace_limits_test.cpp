@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces that are made to cost more than they are worth: memory, time, or a wait without end.
+// Traces that are made to consume memory or time, or to wait without end.
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -126,13 +126,13 @@ TEST_CASE("one text of JSON that is very long is refused before it is copied") {
   CHECK(contains(refusal_within_limit("[\"" + escapes + "\"]"), "of more than 1 MiB"));
 }
 
-TEST_CASE("events that are shared count towards the limit each time, with their place") {
+TEST_CASE("shared events count towards the limit each time") {
   const std::string message = refusal_within_limit(shared_event(30'000, 0));
   CHECK(contains(message, "x: device_traces[0]["));
   CHECK(contains(message, "of host memory"));
 }
 
-TEST_CASE("a small dictionary may be shared by events, a large one may not") {
+TEST_CASE("events may share a small dictionary, but not a large one") {
   CHECK(parse_trace("x", shared_event(1000, 3)).events.size() == 1000);
   CHECK(parse_trace("x", shared_event(1, 3000)).events.size() == 1);
   CHECK(contains(
@@ -150,7 +150,7 @@ TEST_CASE("a pipe is rejected without waiting for a writer") {
       contains(message_of<InvalidArgument>([] { return read_trace("/dev/zero"); }), "Is a device"));
 }
 
-TEST_CASE("a file that is larger than the limit is refused unread, and one in /proc is read") {
+TEST_CASE("a file larger than the limit is refused unread, and a file in /proc is read") {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "large").string();
   std::ofstream(path) << "x";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are either a trace or an error that says why not: inputs of every format, damaged at
-// random in many ways. The seed is fixed; what fails once fails always.
+// Arbitrary bytes give either a trace or an error with the reason: inputs of every format, damaged
+// at random in many ways. The seed is fixed, so failures are reproducible.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -101,7 +101,7 @@ void parse(const std::string& input, Outcomes& outcomes) {
 
 }  // namespace
 
-TEST_CASE("damaged input of every format is a trace or an error of one line") {
+TEST_CASE("damaged input of every format gives a trace or an error of one line") {
   std::vector<std::string> seeds(kSnapshotPickles.begin(), kSnapshotPickles.end());
   seeds.emplace_back(kSnapshotJson);
   seeds.emplace_back(kRows);
@@ -117,7 +117,7 @@ TEST_CASE("damaged input of every format is a trace or an error of one line") {
   }
 }
 
-TEST_CASE("programs of random opcodes are refused or read, and never run away") {
+TEST_CASE("random opcodes are refused or read within the limits") {
   ByteMutator mutator(21, kTokens);
   Outcomes outcomes;
   for (int i = 0; i < 20'000; ++i) {

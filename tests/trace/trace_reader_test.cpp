@@ -54,13 +54,13 @@ TEST_CASE("a file is read by content, plain and compressed") {
   }
 }
 
-TEST_CASE("errors about a file name it") {
+TEST_CASE("errors about a file contain its name") {
   const TemporaryFile file("x");
   CHECK(contains(message_of<InvalidArgument>([&] { return read_trace(file.path()); }),
                  file.path() + ":1: \"x\" is no line"));
 }
 
-TEST_CASE("a file that cannot be read is refused with the reason of the system") {
+TEST_CASE("a file that cannot be read is refused with the system's reason") {
   CHECK(message_of<InvalidArgument>([] { return read_trace("/no/such/file"); }) ==
         "/no/such/file: cannot be read: No such file or directory; accepted: a readable "
         "regular file");
@@ -69,14 +69,14 @@ TEST_CASE("a file that cannot be read is refused with the reason of the system")
                  "cannot be read: Is a directory"));
 }
 
-TEST_CASE("compressed snapshots and traces are recognised by their content") {
+TEST_CASE("compressed snapshots and traces are recognized by their content") {
   const std::string expected = rows_of(parse_trace("x", kSnapshotJson));
   for (const std::string_view pickle : kSnapshotPickles)
     CHECK(rows_of(parse_trace("x", gzip(pickle))) == expected);
   CHECK(rows_of(parse_trace("x", gzip(kSnapshotJson))) == expected);
 }
 
-TEST_CASE("empty content is refused with all that is accepted") {
+TEST_CASE("empty content is refused with the accepted formats") {
   for (const std::string& content : {std::string(), gzip("")}) {
     CHECK(message_of<InvalidArgument>([&] { return parse_trace("x", content); }) ==
           "x: empty; accepted: berth's own trace, or a PyTorch memory snapshot as pickle or JSON, "
@@ -84,7 +84,7 @@ TEST_CASE("empty content is refused with all that is accepted") {
   }
 }
 
-TEST_CASE("content that is nothing known is refused as what it begins like") {
+TEST_CASE("unknown content is refused as the format that it resembles") {
   CHECK(contains(message_of<InvalidArgument>([] { return parse_trace("x", "PK\x03\x04"); }),
                  "x:1: \"PK\\x03\\x04\" is no line of a trace's header"));
   CHECK(contains(message_of<InvalidArgument>([] { return parse_trace("x", "\x80\x02"); }),
