@@ -28,7 +28,7 @@ enum class CopyGates : std::uint8_t {
   /// (CUDA_LAUNCH_BLOCKING).
   automatic,
   on,   ///< if the driver has them
-  off,  ///< required by tools that complete each call before the next begins
+  off,  ///< faster under tools that complete each call before the next begins
 };
 
 struct CopierOptions {

@@ -58,7 +58,7 @@ constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
 constexpr std::array<std::string_view, 3> kPageableAccess = {"none", "page_faults",
                                                              "host_page_tables"};
 
-constexpr std::array<std::string_view, 3> kSwitchOrAuto = {"off", "on", "auto"};
+constexpr std::array<std::string_view, 3> kLaunchBlocking = {"off", "on", "all"};
 constexpr std::array<std::string_view, 2> kThreads = {"together", "apart"};
 constexpr std::array<std::string_view, 2> kOnFinding = {"report", "abort"};
 constexpr std::array<std::string_view, 3> kKernels = {"refuse", "skip", "host"};
@@ -240,13 +240,16 @@ constexpr Key kKeys[] = {
     {"driver_lock", "on or off",
      [](Config& c, std::string_view v) { c.driver_lock = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.driver_lock]); }},
-    {"launch_blocking", "on, off, or auto: CUDA_LAUNCH_BLOCKING",
+    {"launch_blocking", "on, off, all, or auto: CUDA_LAUNCH_BLOCKING",
      [](Config& c, std::string_view v) {
-       const std::size_t chosen = choice(v, kSwitchOrAuto);
-       c.launch_blocking = chosen == 2 ? std::nullopt : std::optional(chosen == 1);
+       if (v == kAuto)
+         c.launch_blocking = std::nullopt;
+       else
+         c.launch_blocking = static_cast<LaunchBlocking>(choice(v, kLaunchBlocking));
      },
      [](const Config& c) {
-       return std::string(c.launch_blocking ? kSwitch[*c.launch_blocking] : kAuto);
+       if (!c.launch_blocking) return std::string(kAuto);
+       return std::string(kLaunchBlocking[static_cast<std::size_t>(*c.launch_blocking)]);
      }},
     {"memory_operations", "on or off",
      [](Config& c, std::string_view v) { c.memory_operations = choice(v, kSwitch) == 1; },

@@ -42,6 +42,13 @@ enum class HostThreads {
   apart,     ///< it is complete for that thread, and for threads that acquire from it
 };
 
+/// Which calls that submit to a stream return only when the stream has completed it.
+enum class LaunchBlocking {
+  none,  ///< "off"
+  work,  ///< "on": all but waits and records
+  all,   ///< waits for values, too
+};
+
 /// How devices access pageable host memory.
 /// Source: CUDA C++ Programming Guide, "Unified Memory Programming", on its levels of support.
 enum class PageableAccess {
@@ -147,9 +154,9 @@ struct Config {
   int queue_entries = 0;
   /// Whether a waiting call blocks calls of other threads in its context.
   bool driver_lock = false;
-  /// Whether a call that submits work waits for it. "auto", nullopt here: the value of
-  /// CUDA_LAUNCH_BLOCKING when the simulator is created.
-  std::optional<bool> launch_blocking = std::nullopt;
+  /// Which calls that submit to a stream wait for it. "auto", nullopt here: `work` if
+  /// CUDA_LAUNCH_BLOCKING is 1 when the simulator is created, otherwise `none`.
+  std::optional<LaunchBlocking> launch_blocking = std::nullopt;
   /// Whether the stream memory operations (cuStreamWaitValue32 and the like) are supported; off:
   /// they return CUDA_ERROR_NOT_SUPPORTED, and the device attributes report 0.
   bool memory_operations = true;

@@ -58,8 +58,9 @@ State::State(Config config_, bool alone)
       races(config.checks.any_use(), order, findings),
       channels(config),
       driver_lock(config.driver_lock),
-      launch_blocking(
-          config.launch_blocking.value_or(env("CUDA_LAUNCH_BLOCKING").value_or("") == "1")),
+      launch_blocking(config.launch_blocking.value_or(
+          env("CUDA_LAUNCH_BLOCKING").value_or("") == "1" ? LaunchBlocking::work
+                                                          : LaunchBlocking::none)),
       scheduler(*this, config) {
   const auto add = [&](const DeviceFacts& facts, std::uint64_t bytes) {
     const int slot = static_cast<int>(devices.size());

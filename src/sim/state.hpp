@@ -114,7 +114,7 @@ struct State {
   MemoryPools pools;
   Channels channels;
   DriverLock driver_lock;
-  const bool launch_blocking;
+  const LaunchBlocking launch_blocking;
   Recorder recorder;
   Scheduler scheduler;
 };

@@ -38,6 +38,8 @@ constexpr const char* kHazards[] = {
     "connections=8,queue=8,driver_lock=on",
     "connections=1,queue=8,launch_blocking=on",
     "launch_blocking=on,memory_operations=off",
+    "launch_blocking=all",
+    "connections=1,queue=8,driver_lock=on,launch_blocking=all",
 };
 constexpr const char* kModes[] = {"eager", "manual", "random"};
 /// Seeds beyond the first few run in the random mode alone, which is the one that they change.

@@ -16,6 +16,7 @@ using berth::operator""_GiB;
 using berth::operator""_KiB;
 using berth::sim::Config;
 using berth::sim::DeviceOrder;
+using berth::sim::LaunchBlocking;
 using berth::sim::Progress;
 
 namespace {
@@ -70,7 +71,7 @@ TEST_CASE("every key is read") {
   CHECK(config.connections == 32);
   CHECK(config.queue_entries == 1024);
   CHECK(config.driver_lock);
-  CHECK(config.launch_blocking == false);
+  CHECK(config.launch_blocking == LaunchBlocking::none);
   CHECK_FALSE(config.memory_operations);
   CHECK(config.checks.wants("race"));
   CHECK_FALSE(config.checks.wants("aliasing"));
@@ -98,7 +99,8 @@ TEST_CASE("to_text() returns text that parse() reads back") {
         "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
         "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
         "pageable_access=page_faults", "connections=off,queue=1,launch_blocking=on",
-        "connections=auto,queue=off,driver_lock=on", "launch_blocking=off,memory_operations=off",
+        "launch_blocking=all", "connections=auto,queue=off,driver_lock=on",
+        "launch_blocking=off,memory_operations=off",
         "checks=aliasing,on_finding=abort,call_sites=on", "checks=race/leak", "checks=off",
         "kernels=skip"}) {
     const Config config = Config::parse(text);
@@ -158,7 +160,7 @@ TEST_CASE("errors name the refused text and the accepted values in one line") {
       {"queue=0", "queue=\"0\"", "1 to 1048576 entries, or off"},
       {"queue=1048577", "queue=\"1048577\"", "1 to 1048576 entries, or off"},
       {"driver_lock=1", "driver_lock=\"1\"", "on or off"},
-      {"launch_blocking=1", "launch_blocking=\"1\"", "on, off, or auto"},
+      {"launch_blocking=1", "launch_blocking=\"1\"", "on, off, all, or auto"},
       {"memory_operations=v1", "memory_operations=\"v1\"", "on or off"},
   };
   for (const Case& c : cases) {

@@ -77,6 +77,20 @@ TEST_CASE_FIXTURE(Blocking,
   CHECK(findings[0].starts_with("stall: "));
 }
 
+TEST_CASE("a wait for a value blocks its launch if all launches block") {
+  SimFixture fixture("memory=64MiB,progress=manual,launch_blocking=all,stall_ms=20");
+  const CUstream stream = make_stream();
+  const CUdeviceptr memory = make_memory(1);
+  OK(CU(cuMemsetD8Async)(memory, 1, 1, stream));
+  CHECK(fixture.sim.pending_operations(stream) == 0);
+  Flag<cuuint32_t> flag;
+  CHECK(CU(cuStreamWaitValue32)(stream, flag.address(), 1, CU_STREAM_WAIT_VALUE_GEQ) ==
+        CUDA_ERROR_LAUNCH_TIMEOUT);
+  const std::vector<std::string> findings = fixture.sim.take_findings();
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].starts_with("stall: "));
+}
+
 TEST_CASE("launches block if CUDA_LAUNCH_BLOCKING or the option is set") {
   struct Case {
     std::optional<std::string> variable;

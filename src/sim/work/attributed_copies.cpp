@@ -119,7 +119,8 @@ CUresult AttributedCopies::submit() {
       std::ranges::all_of(copies_, [](const Copy& copy) { return copy.known.is_asynchronous(); });
   const Handle owner = call_.state().contexts.find(stream_->context)->handle;
   Waits waits = queue();
-  if (!is_asynchronous || call_.state().launch_blocking) waits.sources.push_back(waits.whole);
+  const bool is_blocking = call_.state().launch_blocking != LaunchBlocking::none;
+  if (!is_asynchronous || is_blocking) waits.sources.push_back(waits.whole);
   return waits.sources.empty() ? CUDA_SUCCESS : call_.wait(awaited(waits.sources), owner);
 }
 

@@ -43,7 +43,7 @@ CUresult make_room(State& state, const CallSite& call, Stream*& stream) {
 }
 
 CUresult end_submission(State& state, const CallSite& call, Stream& stream) {
-  if (!state.launch_blocking) return CUDA_SUCCESS;
+  if (state.launch_blocking == LaunchBlocking::none) return CUDA_SUCCESS;
   return wait_for(state, call, state.scheduler.work_of(stream), stream.context);
 }
 
@@ -57,7 +57,8 @@ CUresult enqueue(State& state, const CallSite& call, Stream& stream, Work work) 
     capture_work(state, *room, std::move(work));
     return CUDA_SUCCESS;
   }
-  const bool only_waits = std::holds_alternative<WaitValueWork>(work);
+  const bool only_waits =
+      std::holds_alternative<WaitValueWork>(work) && state.launch_blocking != LaunchBlocking::all;
   state.scheduler.submit(*room, std::move(work));
   return only_waits ? CUDA_SUCCESS : end_submission(state, call, *room);
 }
