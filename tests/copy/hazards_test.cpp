@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies under limits of hardware and drivers (docs/hazards.md): all bytes arrive, nothing hangs,
 // and the simulated driver reports nothing.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <string>
@@ -188,6 +190,50 @@ TEST_CASE("programs of random copies in several threads are right under each haz
     }
     expect_no_findings(test.simulator);
   });
+}
+
+// docs/copies.md, "Host functions in front of a copy".
+TEST_CASE("a gate behind a host function blocks its channel, and a pinned copy does not" *
+          needs_gates()) {
+  if (std::getenv("BERTH_TEST_HARDWARE") != nullptr) return;  // needs connections of its own
+  struct Case {
+    const char* hardware;
+    Kind source;
+    bool blocks;
+  };
+  for (const Case& each :
+       {Case{"connections=1", Kind::pageable, true}, Case{"connections=1", Kind::pinned, false},
+        Case{"connections=32", Kind::pageable, false}}) {
+    CAPTURE(std::string(each.hardware));
+    CAPTURE(name_of(each.source));
+    CopyTest test(sim::Config::parse(fmt::format("stall_ms=50,{}", each.hardware)), few_slots());
+    const Stream busy = test.stream();
+    const Stream other = test.stream();
+    Buffer source(test, each.source, 5 * kSlot);
+    Buffer target(test, Kind::device, 5 * kSlot);
+    Buffer flag(test, Kind::device, 1);
+    const Bytes content = pattern(5 * kSlot, 1);
+    source.write(content);
+    std::atomic<bool> may_return = false;
+    const auto wait = [](void* data) {
+      while (!*static_cast<std::atomic<bool>*>(data)) std::this_thread::yield();
+    };
+    {
+      const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
+      REQUIRE(sim::berth_sim_cuLaunchHostFunc(busy.ref().native(), wait, &may_return) ==
+              CUDA_SUCCESS);
+    }
+    const Transfer transfer = test.copier.start(target.data(), source.data(), content.size(), busy);
+    test.copier.fill_async(flag.data(), 1, 1, other);
+    other.ref().sync();  // ends with the finding, if the channel is blocked
+    CHECK_FALSE(transfer.is_done());
+    const std::vector<std::string> findings = test.simulator.take_findings();
+    CHECK(findings.size() == (each.blocks ? 1 : 0));
+    for (const std::string& finding : findings) CHECK(finding.starts_with("shared channel: "));
+    may_return = true;
+    transfer.wait();
+    CHECK((target.read() == content));
+  }
 }
 
 }  // namespace copy_hazards_test
