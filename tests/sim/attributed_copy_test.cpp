@@ -177,6 +177,25 @@ TEST_CASE_FIXTURE(AttributedFixture, "rows and layers of a volume keep their len
   }
 }
 
+TEST_CASE_FIXTURE(AttributedFixture, "memory of each pending row must stay mapped") {
+  constexpr std::size_t kGranule = std::size_t{2} << 20;
+  const CUmemAllocationProp properties = properties_on(0);
+  const CUmemAccessDesc access = access_for(0);
+  CUmemGenericAllocationHandle physical = 0;
+  CUdeviceptr mapped = 0;
+  OK(CU(cuMemAddressReserve)(&mapped, 2 * kGranule, 0, 0, 0));
+  for (int granule = 0; granule < 2; ++granule) {
+    OK(CU(cuMemCreate)(&physical, kGranule, &properties, 0));
+    OK(CU(cuMemMap)(mapped + granule * kGranule, kGranule, 0, physical, 0));
+  }
+  OK(CU(cuMemSetAccess)(mapped, 2 * kGranule, &access, 1));
+  CUDA_MEMCPY3D_BATCH_OP volume = volume_of(make_memory(128), mapped, {64, 2, 1}, kAny);
+  volume.src.op.ptr.rowLength = kGranule;
+  OK(CU(cuMemcpy3DWithAttributesAsync)(&volume, 0, make_stream()));
+  OK(CU(cuMemUnmap)(mapped + kGranule, kGranule));  // the second row is not read yet
+  CHECK(found_race(sim));
+}
+
 TEST_CASE_FIXTURE(AttributedFixture, "the volumes of one batch are unordered") {
   const CUdeviceptr target = make_memory(64);
   CUDA_MEMCPY3D_BATCH_OP volumes[] = {volume_of(target, make_memory(64), {16, 2, 1}),
