@@ -22,7 +22,7 @@ enum class StagingShortage : std::uint8_t {
 
 /// Whether streams wait for the host behind gates (cuStreamWaitValue32), so that a copy of pageable
 /// memory is submitted at once. Without gates the driver copies: slower, and the caller waits.
-/// docs/copies.md lists the cases in which gates are known to hang.
+/// docs/copies.md describes the case in which a gate is known to hang a program.
 enum class CopyGates : std::uint8_t {
   /// As `on`, but off if the device's attributes deny memory operations, or launches block
   /// (CUDA_LAUNCH_BLOCKING).

@@ -61,6 +61,10 @@ class BERTH_SCOPED_CAPABILITY Call {
   CUresult end_submission(Stream& stream) BERTH_REQUIRES(mutex) {
     return sim::end_submission(*state_, site_, stream);
   }
+  /// The same after a wait or a record.
+  CUresult end_wait(Stream& stream) BERTH_REQUIRES(mutex) {
+    return sim::end_wait(*state_, site_, stream);
+  }
   /// The same as wait() for a call that synchronizes a stream, an event or a context: memory pools
   /// then return unused memory.
   CUresult synchronize(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);

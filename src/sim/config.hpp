@@ -46,7 +46,7 @@ enum class HostThreads {
 enum class LaunchBlocking {
   none,  ///< "off"
   work,  ///< "on": all but waits and records
-  all,   ///< waits for values, too
+  all,   ///< waits and records, too
 };
 
 /// How devices access pageable host memory.

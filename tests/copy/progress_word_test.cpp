@@ -139,10 +139,14 @@ TEST_CASE_FIXTURE(ManualStaged,
     std::byte* const device = allocate(kCopies * kBytes);
     Bytes source = pattern(kCopies * kBytes, 3);
     std::vector<HostWork::CopyPtr> copies;
+    std::vector<std::uint64_t> costs;
     for (std::size_t index = 0; index < kCopies; ++index) {
+      const std::uint64_t before = calls();
       copies.push_back(start(Direction::to_device, source.data() + index * kBytes,
                              device + index * kBytes, kBytes, streams[index % streams_count]));
+      costs.push_back(calls() - before);
     }
+    CHECK(costs.back() <= costs[kCopies / 5]);
     while (work.process_piece()) continue;
     const std::uint64_t before = calls();
     for (std::size_t round = 0; round < DeviceWatch::kRoundsPerSecond; ++round) {
@@ -157,6 +161,22 @@ TEST_CASE_FIXTURE(ManualStaged,
     complete_all();
     CHECK((content(device, kCopies * kBytes) == source));
   }
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "a word is read until it arrives, or for the given time") {
+  std::uint32_t steps = 0;
+  const ProgressWord word(&steps);
+  CHECK_FALSE(word.reaches(1, driver, std::chrono::nanoseconds(0)));
+  std::promise<void> reading;
+  std::thread device([&] {
+    reading.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::atomic_ref(steps).store(1);
+  });
+  reading.set_value();
+  CHECK(word.reaches(1, driver, kHangs));
+  device.join();
+  CHECK(word.reaches(1, driver, std::chrono::nanoseconds(0)));
 }
 
 TEST_CASE_FIXTURE(ManualStaged, "streams with pending copies are queried in turn") {

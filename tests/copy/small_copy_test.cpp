@@ -114,11 +114,26 @@ TEST_CASE("a small copy to the host waits in the driver only behind pending work
   }
 }
 
+TEST_CASE("a word that repeatedly comes too late is watched more and more rarely") {
+  SmallCopies test(machine(sim::Progress::manual));
+  const auto words = [&] { return driver_calls(*test.runtime, "cuStreamWriteValue32"); };
+  const std::uint64_t before = words();
+  constexpr int kCopies = 200;
+  for (int copy = 0; copy < kCopies; ++copy) {
+    test.log.submit(test.own, "earlier");
+    const std::uint64_t calls = test.calls([&] { test.out(test.own); });
+    CHECK(calls <= 7);  // with that of the log
+  }
+  CHECK(words() - before == 7);  // copies 2, 6, 14, 30, 62, 126 and 190; one came before
+}
+
 TEST_CASE("a small copy to the host succeeds if its word cannot be written") {
   SmallCopies test(machine(sim::Progress::eager, "cuStreamWriteValue32@2=unknown"));
-  for (int round = 0; round < 3; ++round) test.out(test.own);
+  for (int round = 0; round < 5; ++round) test.out(test.own);
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
-  CHECK(driver_calls(*test.runtime, "cuStreamSynchronize") == 1);
+  // The copy whose word was rejected, and the next one, which has no word.
+  CHECK(driver_calls(*test.runtime, "cuStreamSynchronize") == 2);
+  CHECK(driver_calls(*test.runtime, "cuStreamWriteValue32") == 5);
 }
 
 TEST_CASE("on the legacy default stream a small copy asks for the context as well") {

@@ -91,6 +91,53 @@ TEST_CASE("a wait for a value blocks its launch if all launches block") {
   CHECK(findings[0].starts_with("stall: "));
 }
 
+TEST_CASE("waits and records of events block their launches only if all launches block") {
+  for (const bool all : {false, true}) {
+    SimFixture fixture(fmt::format("memory=64MiB,launch_blocking={}", all ? "all" : "on"));
+    const CUstream held = make_stream();
+    const CUstream other = make_stream();
+    const CUevent before = make_event();
+    const CUevent after = make_event();
+    Flag<cuuint32_t> flag;
+    // Each call is made while another thread's wait for the value holds its stream.
+    const auto returns_before_release = [&](const auto& call) {
+      flag.set(0);
+      std::thread waiter([&] {
+        OK(CU(cuCtxSetCurrent)(fixture.context));
+        flag.hold(held);
+      });
+      while (fixture.sim.pending_operations(held) == 0) std::this_thread::yield();
+      std::atomic<bool> released = false;
+      const std::uint64_t calls =
+          fixture.sim.calls("cuEventRecord") + fixture.sim.calls("cuStreamWaitEvent");
+      std::thread releaser([&] {
+        while (fixture.sim.calls("cuEventRecord") + fixture.sim.calls("cuStreamWaitEvent") == calls)
+          std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        released = true;
+        flag.set(1);
+      });
+      OK(call());
+      const bool returned_early = !released;
+      releaser.join();
+      waiter.join();
+      OK(CU(cuStreamSynchronize)(held));
+      return returned_early;
+    };
+    const bool early_record =
+        returns_before_release([&] { return CU(cuEventRecord)(before, held); });
+    const bool early_wait = returns_before_release([&] {
+      std::thread([&] {
+        OK(CU(cuCtxSetCurrent)(fixture.context));
+        OK(CU(cuEventRecord)(after, held));
+      }).join();
+      return CU(cuStreamWaitEvent)(other, after, 0);
+    });
+    CHECK(early_record == !all);
+    CHECK(early_wait == !all);
+  }
+}
+
 TEST_CASE("launches block if CUDA_LAUNCH_BLOCKING or the option is set") {
   struct Case {
     std::optional<std::string> variable;

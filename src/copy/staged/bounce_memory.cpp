@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "berth/event_pool.hpp"
@@ -67,6 +66,12 @@ struct BounceMemory::Block {
   std::array<Use, 8> uses{};
   std::size_t use_count = 0;
   std::uint64_t retirements = 0;  ///< counted so far
+  /// Watches of words that have not paid: the streams take longer, or the driver rejects words.
+  struct Watches {
+    unsigned missed = 0;   ///< in succession, up to kMissedMax
+    unsigned to_skip = 0;  ///< copies that are not watched
+  };
+  Watches watches;
 };
 
 namespace {
@@ -78,8 +83,10 @@ std::size_t first_slot() {
   return slot;
 }
 
-/// As long as the driver's own wait spins for most copies of up to kPartBytesMax on an idle stream.
-constexpr std::chrono::microseconds kWatchTime{20};
+/// Several times what a copy of up to kPartBytesMax takes behind a short kernel.
+constexpr std::chrono::microseconds kWatchTime{100};
+/// After as many watches in vain, one copy of 64 is still watched.
+constexpr unsigned kMissedMax = 6;
 
 /// Does not invalidate captures of other threads. False if the mark cannot be queried.
 bool has_passed(const EventLease& mark) {
@@ -111,16 +118,21 @@ std::byte* BounceMemory::Part::data() const {
 
 bool BounceMemory::Part::completes_soon(StreamRef stream) const noexcept {
   BERTH_CHECK(word_bytes_ > 0);
+  Block::Watches& watches = block_->watches;
+  if (watches.to_skip > 0) {
+    --watches.to_skip;
+    return false;
+  }
   const Driver& driver = stream.context().driver();
   auto* const memory = reinterpret_cast<std::uint32_t*>(begin());
   *memory = 0;
   const ProgressWord word(memory);
-  if (word.try_submit(1, stream) != CUDA_SUCCESS) return false;
-  const auto deadline = std::chrono::steady_clock::now() + kWatchTime;
-  do {
-    if (word.read(driver, 0) == 1) return true;
-    std::this_thread::yield();
-  } while (std::chrono::steady_clock::now() < deadline);
+  if (word.try_submit(1, stream) == CUDA_SUCCESS && word.reaches(1, driver, kWatchTime)) {
+    watches = {};
+    return true;
+  }
+  watches.missed = std::min(watches.missed + 1, kMissedMax);
+  watches.to_skip = (1U << watches.missed) - 1;
   return false;
 }
 

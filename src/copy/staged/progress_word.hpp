@@ -10,8 +10,10 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 
 #include "berth/stream.hpp"
 
@@ -40,6 +42,18 @@ class ProgressWord {
     return stream.context().driver().try_stream_write_value32(
         stream.native(), reinterpret_cast<CUdeviceptr>(word_), static_cast<cuuint32_t>(steps),
         unsigned{CU_STREAM_WRITE_VALUE_DEFAULT});
+  }
+
+  /// Reads the word until `steps` have passed, for up to `duration`. Returns whether they have. No
+  /// driver call.
+  [[nodiscard]] bool reaches(std::size_t steps, const Driver& driver,
+                             std::chrono::nanoseconds duration) const {
+    const auto deadline = std::chrono::steady_clock::now() + duration;
+    do {
+      if (read(driver, 0) >= steps) return true;
+      std::this_thread::yield();
+    } while (std::chrono::steady_clock::now() < deadline);
+    return false;
   }
 
   /// The number of steps that have passed, at least `known`; or kEnd. Their effects are visible.

@@ -10,8 +10,7 @@
 namespace berth {
 namespace {
 
-/// Each call that submits work returns when the work is done, so a copy behind a gate would never
-/// return.
+/// Each call that submits work returns when the work is done, so gates only cost time.
 /// Source: CUDA Programming Guide, "CUDA Environment Variables".
 bool launches_block() {
   const std::optional<std::string> value = env("CUDA_LAUNCH_BLOCKING");

@@ -63,7 +63,7 @@ CUresult record(Call& call, CUevent event, CUstream stream, unsigned flags) BERT
   call.state().scheduler.submit(*found, begin_record(*recorded));
   if (Event* const made = call.state().events.find(handle))
     note_record(call.state(), *made, found->order.clock);
-  return CUDA_SUCCESS;
+  return call.end_wait(*found);
 }
 
 /// Waits for the latest record, which is one of another process.

@@ -103,12 +103,12 @@ CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fl
   if (waited_for->is_foreign()) {
     call.state().order.order_after(found->order, call.state().shared_order);
     scheduler.submit(*found, wait_for_foreign(*waited_for));
-    return CUDA_SUCCESS;
+    return call.end_wait(*found);
   }
   // On the legacy stream, even a wait without dependencies orders the blocking streams.
   if (scheduler.done(waited_for->record) && found->kind != StreamKind::legacy) return CUDA_SUCCESS;
   scheduler.submit(*found, WaitWork{}, waited_for->record);
-  return CUDA_SUCCESS;
+  return call.end_wait(*found);
 }
 
 CUresult berth_sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {

@@ -47,6 +47,11 @@ CUresult end_submission(State& state, const CallSite& call, Stream& stream) {
   return wait_for(state, call, state.scheduler.work_of(stream), stream.context);
 }
 
+CUresult end_wait(State& state, const CallSite& call, Stream& stream) {
+  const bool is_blocking = state.launch_blocking == LaunchBlocking::all;
+  return is_blocking ? end_submission(state, call, stream) : CUDA_SUCCESS;
+}
+
 CUresult enqueue(State& state, const CallSite& call, Stream& stream, Work work) {
   Stream* room = &stream;
   const CUresult full = make_room(state, call, room);
@@ -57,10 +62,9 @@ CUresult enqueue(State& state, const CallSite& call, Stream& stream, Work work) 
     capture_work(state, *room, std::move(work));
     return CUDA_SUCCESS;
   }
-  const bool only_waits =
-      std::holds_alternative<WaitValueWork>(work) && state.launch_blocking != LaunchBlocking::all;
+  const bool only_waits = std::holds_alternative<WaitValueWork>(work);
   state.scheduler.submit(*room, std::move(work));
-  return only_waits ? CUDA_SUCCESS : end_submission(state, call, *room);
+  return only_waits ? end_wait(state, call, *room) : end_submission(state, call, *room);
 }
 
 }  // namespace berth::sim

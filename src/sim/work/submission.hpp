@@ -31,9 +31,11 @@ CUresult make_room(State& state, const CallSite& call, Stream*& stream) BERTH_RE
 
 /// The last step of a `call` that has submitted work to `stream`: waits for it if launches block.
 CUresult end_submission(State& state, const CallSite& call, Stream& stream) BERTH_REQUIRES(mutex);
+/// The same after a wait or a record, which are waited for if all calls block.
+CUresult end_wait(State& state, const CallSite& call, Stream& stream) BERTH_REQUIRES(mutex);
 
 /// All steps: captures `work` if `stream` is capturing, otherwise submits it. If a rule of captures
-/// forbids work on `stream`, only returns the error. A wait for a value never blocks the launch.
+/// forbids work on `stream`, only returns the error.
 CUresult enqueue(State& state, const CallSite& call, Stream& stream, Work work)
     BERTH_REQUIRES(mutex);
 
