@@ -29,8 +29,7 @@ void FileFilling::write_all() {
   std::size_t index = 0;
   for (std::size_t begin = 0; begin < range_.bytes; begin += kPartBytes) {
     Part& part = parts_[index++ % parts_.size()];
-    part.is_busy.wait(true);
-    if (!transfer_->goes_on()) return;
+    if (!transfer_->wait_for_part(part.is_busy)) return;
     write(part, begin, std::min(kPartBytes, range_.bytes - begin));
   }
 }
@@ -41,16 +40,19 @@ void FileFilling::write(Part& part, std::size_t begin, std::size_t bytes) {
   part.is_busy = true;
   // Ends with the call of `done`, or with the last copy of a `done` that a backend drops without a
   // call.
-  std::shared_ptr<Part> use(&part, [self = shared_from_this()](Part* used) {
-    used->is_busy = false;
-    used->is_busy.notify_one();
-  });
-  filling_->write(begin, content, begin + bytes == range_.bytes,
-                  [use = std::move(use),
-                   done = transfer_->add_operation(bytes)](std::exception_ptr failure) mutable {
-                    done(std::move(failure));
-                    use = nullptr;
-                  });
+  std::shared_ptr<Part> use(
+      &part, [self = shared_from_this()](Part* used) { self->transfer_->end_part(used->is_busy); });
+  const DeviceBackend::Done done = transfer_->add_operation(bytes);
+  try {
+    filling_->write(begin, content, begin + bytes == range_.bytes,
+                    [use = std::move(use), done](std::exception_ptr failure) mutable {
+                      done(std::move(failure));
+                      use = nullptr;
+                    });
+  } catch (...) {
+    done(std::current_exception());  // before the operation counts as dropped
+    throw;
+  }
 }
 
 }  // namespace berth
