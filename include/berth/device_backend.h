@@ -126,6 +126,17 @@ BERTH_API berth_status berth_buffer_get_transfer(berth_buffer* buffer, berth_tra
 BERTH_API berth_status berth_buffer_read(berth_buffer* buffer, void* target, size_t offset,
                                          size_t bytes, const berth_transfer_options* options,
                                          berth_transfer** transfer);
+/// Copies [offset, offset + bytes) of a buffer to a file, from `target_offset` of the file on, and
+/// returns at once: another thread writes the file, which must be open to write. The transfer
+/// reports progress and can be cancelled. `transfer` may be null.
+/// Errors  BERTH_INVALID_ARGUMENT: a range outside of the buffer; a file that is open to read; the
+///         runtime has ended. BERTH_FILE: the range of the file wraps around. Later failures are
+///         reported by the transfer.
+BERTH_API berth_status berth_buffer_read_to_file(berth_buffer* buffer, berth_file* target,
+                                                 uint64_t target_offset, size_t offset,
+                                                 size_t bytes,
+                                                 const berth_transfer_options* options,
+                                                 berth_transfer** transfer);
 /// Copies [offset, offset + bytes) of a buffer to memory of any kind that `stream` can write, in
 /// its order. Waits until the buffer has been read. `transfer` may be null.
 BERTH_API berth_status berth_buffer_copy(berth_runtime* runtime, void* target, berth_buffer* source,
@@ -183,7 +194,7 @@ typedef struct berth_buffer_counters {
   uint64_t bytes_live_peak;
   uint64_t buffers_created;
   uint64_t bytes_written;  ///< from host memory and files
-  uint64_t bytes_read;     ///< to host memory
+  uint64_t bytes_read;     ///< to host memory and files
   uint64_t bytes_copied;   ///< to this device from devices of the same backend
 } berth_buffer_counters;
 

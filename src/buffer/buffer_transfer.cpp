@@ -144,6 +144,11 @@ bool BufferTransfer::wait_for_part(const std::atomic<bool>& is_busy) {
   return failure_ == nullptr;
 }
 
+void BufferTransfer::add_bytes_done(std::size_t bytes) noexcept {
+  const MutexLock lock(mutex_);
+  bytes_done_ += bytes;
+}
+
 void BufferTransfer::end_part(std::atomic<bool>& is_busy) noexcept {
   {
     const MutexLock lock(mutex_);

@@ -54,6 +54,8 @@ class BufferTransfer final : public TransferState,
   /// Waits while `is_busy`, unless the transfer was cancelled or has failed. Returns whether there
   /// is no failure so far. Errors  Cancelled.
   [[nodiscard]] bool wait_for_part(const std::atomic<bool>& is_busy) BERTH_EXCLUDES(mutex_);
+  /// More bytes have arrived than operations say.
+  void add_bytes_done(std::size_t bytes) noexcept BERTH_EXCLUDES(mutex_);
   /// Ends the use of a part.
   void end_part(std::atomic<bool>& is_busy) noexcept BERTH_EXCLUDES(mutex_);
 

@@ -249,6 +249,19 @@ berth_status berth_buffer_read(berth_buffer* buffer, void* target, size_t offset
   });
 }
 
+berth_status berth_buffer_read_to_file(berth_buffer* buffer, berth_file* target,
+                                       uint64_t target_offset, size_t offset, size_t bytes,
+                                       const berth_transfer_options* options,
+                                       berth_transfer** transfer) {
+  return guarded([&] {
+    const DeviceBuffer& source = require(buffer, "buffer").buffer;
+    const FileRange range{require(target, "target").file, target_offset, bytes};
+    start_detached(options, transfer, [&](TransferOptions chosen) {
+      return source.read(range, offset, std::move(chosen));
+    });
+  });
+}
+
 berth_status berth_buffer_copy(berth_runtime* runtime, void* target, berth_buffer* source,
                                size_t offset, size_t bytes, berth_stream stream,
                                const berth_transfer_options* options, berth_transfer** transfer) {

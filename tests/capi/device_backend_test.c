@@ -100,6 +100,37 @@ static void bytes_survive(const struct machine* machine, int type) {
   free(back);
 }
 
+static void a_buffer_is_written_to_a_file(berth_runtime* runtime, int type) {
+  char path[] = "/tmp/berth-test-XXXXXX";
+  const int descriptor = mkstemp(path);
+  CHECK(descriptor >= 0);
+  unsigned char host[1000];
+  unsigned char back[903];
+  for (size_t i = 0; i < sizeof host; ++i) host[i] = (unsigned char)(i * 3);
+  berth_file* file = NULL;
+  berth_buffer* buffer = NULL;
+  berth_transfer* transfer = NULL;
+  size_t done = 0;
+  CHECK_OK(berth_file_open_to_write(path, BERTH_FILE_AUTOMATIC, &file));
+  CHECK_OK(berth_buffer_create(runtime, device_of(type, 0), host, sizeof host, NULL, &buffer));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target",
+              berth_buffer_read_to_file(buffer, NULL, 3, 100, 900, NULL, &transfer));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "are not in a buffer",
+              berth_buffer_read_to_file(buffer, file, 3, 101, 900, NULL, &transfer));
+  CHECK_OK(berth_buffer_read_to_file(buffer, file, 3, 100, 900, NULL, NULL));
+  CHECK_OK(berth_buffer_read_to_file(buffer, file, 3, 100, 900, NULL, &transfer));
+  berth_buffer_free(buffer);
+  CHECK_OK(berth_transfer_wait(transfer));
+  CHECK_OK(berth_transfer_progress(transfer, &done, NULL));
+  CHECK(done == 900);
+  berth_transfer_release(transfer);
+  berth_file_close(file);
+  CHECK(read(descriptor, back, sizeof back) == (ssize_t)sizeof back);
+  CHECK(memcmp(host + 100, back + 3, 900) == 0);
+  close(descriptor);
+  unlink(path);
+}
+
 static void a_file_fills_a_buffer(berth_runtime* runtime, int type) {
   char path[] = "/tmp/berth-test-XXXXXX";
   const int descriptor = mkstemp(path);
@@ -190,6 +221,7 @@ void test_device_backend(void) {
   devices_are_described(machine.runtime, type);
   bytes_survive(&machine, type);
   a_file_fills_a_buffer(machine.runtime, type);
+  a_buffer_is_written_to_a_file(machine.runtime, type);
   memory_is_mapped_until_it_is_freed(machine.runtime, type);
   refusals_have_a_status(machine.runtime, path);
   a_topology_is_described(machine.runtime, path);

@@ -64,6 +64,7 @@ static void buffer_functions(const struct machine* machine) {
   CHECK_REFUSED("buffer", berth_buffer_get_bytes(NULL, &bytes));
   CHECK_REFUSED("buffer", berth_buffer_get_transfer(NULL, &transfer));
   CHECK_REFUSED("buffer", berth_buffer_read(NULL, &data, 0, 1, NULL, &transfer));
+  CHECK_REFUSED("buffer", berth_buffer_read_to_file(NULL, NULL, 0, 0, 1, NULL, &transfer));
   CHECK_REFUSED("runtime",
                 berth_buffer_copy(NULL, &data, NULL, 0, 1, machine->stream, NULL, &transfer));
   CHECK_REFUSED("source",
