@@ -53,6 +53,10 @@ BERTH_API berth_status berth_device_type_get_backend(berth_runtime* runtime, int
 /// The reason why a type that the configuration names has no backend, in one line; otherwise "".
 BERTH_API berth_status berth_device_type_get_problem(berth_runtime* runtime, int type,
                                                      char** problem);
+/// Why devices of a type are visible or not, as a JSON array: an object for each device by ordinal,
+/// and for each chip of the machine that is known to be hidden, with "logical" (null if it is
+/// hidden), "physical" (the number in the machine, -1 if it is unknown) and "sentence".
+BERTH_API berth_status berth_device_type_explain(berth_runtime* runtime, int type, char** json);
 /// Facts about a device of any type as a JSON object: "name", "kind", "memory_bytes" (null if it is
 /// unknown), and "attributes", whose values are booleans, numbers, texts or lists of integers.
 BERTH_API berth_status berth_device_describe(berth_runtime* runtime, berth_device device,

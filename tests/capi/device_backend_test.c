@@ -41,6 +41,12 @@ static void devices_are_described(berth_runtime* runtime, int type) {
                 "1048576,\"attributes\":{\"id\":1,\"process_index\":0,\"local_hardware_id\":101,"
                 "\"coords\":[1,0,0],\"num_cores\":2,\"scale\":2.5,\"is_test\":true,\"vendor\":"
                 "\"berth\"}}"));
+  CHECK_OK(berth_device_type_explain(runtime, type, &text));
+  CHECK(strstr(text, "[{\"logical\":0,\"physical\":100,\"sentence\":\"Visible as cpjrt:0: ") ==
+        text);
+  berth_string_free(text);
+  CHECK_OK(berth_device_type_explain(runtime, BERTH_DEVICE_CPU, &text));
+  CHECK(text_is(text, "[]"));
   berth_backend_memory memory = BERTH_BACKEND_MEMORY_INIT;
   CHECK_OK(berth_device_get_backend_memory(runtime, device_of(type, 0), &memory));
   CHECK(memory.bytes_used == 0 && memory.bytes_limit == 1 << 20);

@@ -27,6 +27,8 @@ static void backend_functions(berth_runtime* runtime) {
   CHECK_REFUSED("name", berth_device_type_get_backend(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_type_get_problem(NULL, 0, &text));
   CHECK_REFUSED("problem", berth_device_type_get_problem(runtime, 0, NULL));
+  CHECK_REFUSED("runtime", berth_device_type_explain(NULL, 0, &text));
+  CHECK_REFUSED("json", berth_device_type_explain(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_describe(NULL, cpu, &text));
   CHECK_REFUSED("json", berth_device_describe(runtime, cpu, NULL));
   CHECK_REFUSED("runtime", berth_device_get_backend_memory(NULL, cpu, &memory));

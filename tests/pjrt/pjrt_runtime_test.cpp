@@ -194,6 +194,14 @@ TEST_CASE("the variables that select devices of a make are named beside its devi
   CHECK(refusal("mytpu") ==
         "mytpu:7: no such device: there are mytpu:0 to mytpu:1; TPU_VISIBLE_CHIPS=\"0,1\"");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
+  const auto open_error = [](const char* type) {
+    return message_of<BackendError>([&] {
+      Simulation().runtime->register_pjrt(type, plugin_path("current"),
+                                          {{"fail", "Client_Create"s}});
+    });
+  };
+  CHECK(contains(open_error("mytpu"), "told to fail\\x0ahere; TPU_VISIBLE_CHIPS=\"0,1\""));
+  CHECK_FALSE(contains(open_error("other"), "TPU_VISIBLE_CHIPS"));
   unsetenv("TPU_VISIBLE_CHIPS");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
 }
