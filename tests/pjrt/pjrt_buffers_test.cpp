@@ -70,8 +70,10 @@ TEST_CASE("a file fills a buffer, in parts where the plug-in can") {
     for (const bool no_parts : {false, true}) {
       PluginFixture fixture({{"late", is_late}, {"no_parts", no_parts}});
       const DeviceBuffer buffer =
-          fixture.buffers().create(fixture.device(0), FileRange{file, 0, content.size()});
+          fixture.buffers().create(fixture.device(1), FileRange{file, 0, content.size()});
       CHECK(content_of(buffer) == content);  // behind the filling
+      // The plug-in refuses a copy to the device that the buffer is on.
+      CHECK(content_of(fixture.buffers().create(fixture.device(0), buffer)) == content);
       CHECK(buffer.ready().bytes_done() == content.size());
     }
   }

@@ -23,7 +23,7 @@ using namespace berth::test;
 using namespace std::string_literals;
 
 TEST_CASE("what is null or too large in a description is an error, and nothing is left") {
-  for (const auto& [lie, text] : {
+  for (const auto& each : {
            std::pair{"null devices", "Client_AddressableDevices gave null and a size of 2"},
            std::pair{"null device", "Client_AddressableDevices gave a list with a null element"},
            std::pair{"huge devices", "Client_AddressableDevices gave a size of 1099511627776"},
@@ -38,11 +38,12 @@ TEST_CASE("what is null or too large in a description is an error, and nothing i
            std::pair{"huge attribute name", "DeviceDescription_Attributes gave a size of 1099"},
            std::pair{"huge version", "Client_PlatformVersion gave a size of 1099511627776"},
        }) {
+    const std::string lie = each.first;
     CAPTURE(lie);
     const std::string message = message_of<BackendError>([&] {
-      PluginFixture fixture({{"lie", std::string(lie)}});
+      PluginFixture fixture({{"lie", lie}});
     });
-    CHECK_MESSAGE(contains(message, text), message);
+    CHECK_MESSAGE(contains(message, each.second), message);
     CHECK(plugin_objects_live(plugin_path("current")) == 0);
   }
 }

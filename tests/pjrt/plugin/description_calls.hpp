@@ -63,10 +63,10 @@ inline void describe(Description& description, int id, const Knobs& knobs) {
 
 inline Error* call(const Function<ClientTextArgs>& function, ClientTextArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
-  const std::string_view text =
-      function.slot == client_platform_name.slot ? "test" : "7.1\nbuilt for tests";
+  const bool is_name = function.slot == client_platform_name.slot;
+  const std::string_view text = is_name ? "test" : "7.1\nbuilt for tests";
   args.text = text.data();
-  args.text_bytes = args.client->knobs.lie == "huge version" ? kHuge : text.size();
+  args.text_bytes = !is_name && args.client->knobs.lie == "huge version" ? kHuge : text.size();
   return nullptr;
 }
 
