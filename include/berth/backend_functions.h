@@ -75,7 +75,8 @@ typedef struct berth_backend_functions {
   /// With begin_buffer(): starts to write one part. `is_last` is 1 for the last one, otherwise 0.
   berth_status (*write)(void* user, void* filling, size_t offset, const void* content, size_t bytes,
                         int is_last, berth_backend_operation* operation);
-  /// With begin_buffer(). Before the last write: the filling has failed.
+  /// With begin_buffer(). Before the last write: the filling has failed. Writes may be pending,
+  /// which the backend still ends.
   void (*free_filling)(void* user, void* filling);
   /// Optional.
   berth_status (*map_host_memory)(void* user, void* data, size_t bytes);

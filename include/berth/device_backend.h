@@ -53,6 +53,10 @@ BERTH_API berth_status berth_device_type_get_backend(berth_runtime* runtime, int
 /// The reason why a type that the configuration names has no backend, in one line; otherwise "".
 BERTH_API berth_status berth_device_type_get_problem(berth_runtime* runtime, int type,
                                                      char** problem);
+/// Why devices of a type are visible or not, as a JSON array: an object for each device by ordinal,
+/// and for each chip of the machine that is known to be hidden, with "logical" (null if it is
+/// hidden), "physical" (the number in the machine, -1 if it is unknown) and "sentence".
+BERTH_API berth_status berth_device_type_explain(berth_runtime* runtime, int type, char** json);
 /// Facts about a device of any type as a JSON object: "name", "kind", "memory_bytes" (null if it is
 /// unknown), and "attributes", whose values are booleans, numbers, texts or lists of integers.
 BERTH_API berth_status berth_device_describe(berth_runtime* runtime, berth_device device,
@@ -126,6 +130,17 @@ BERTH_API berth_status berth_buffer_get_transfer(berth_buffer* buffer, berth_tra
 BERTH_API berth_status berth_buffer_read(berth_buffer* buffer, void* target, size_t offset,
                                          size_t bytes, const berth_transfer_options* options,
                                          berth_transfer** transfer);
+/// Copies [offset, offset + bytes) of a buffer to a file, from `target_offset` of the file on, and
+/// returns at once: another thread writes the file, which must be open to write. The transfer
+/// reports progress and can be cancelled. `transfer` may be null.
+/// Errors  BERTH_INVALID_ARGUMENT: a range outside of the buffer; a file that is open to read; the
+///         runtime has ended. BERTH_FILE: the range of the file wraps around. Later failures are
+///         reported by the transfer.
+BERTH_API berth_status berth_buffer_read_to_file(berth_buffer* buffer, berth_file* target,
+                                                 uint64_t target_offset, size_t offset,
+                                                 size_t bytes,
+                                                 const berth_transfer_options* options,
+                                                 berth_transfer** transfer);
 /// Copies [offset, offset + bytes) of a buffer to memory of any kind that `stream` can write, in
 /// its order. Waits until the buffer has been read. `transfer` may be null.
 BERTH_API berth_status berth_buffer_copy(berth_runtime* runtime, void* target, berth_buffer* source,
@@ -183,7 +198,7 @@ typedef struct berth_buffer_counters {
   uint64_t bytes_live_peak;
   uint64_t buffers_created;
   uint64_t bytes_written;  ///< from host memory and files
-  uint64_t bytes_read;     ///< to host memory
+  uint64_t bytes_read;     ///< to host memory and files
   uint64_t bytes_copied;   ///< to this device from devices of the same backend
 } berth_buffer_counters;
 

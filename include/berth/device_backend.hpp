@@ -81,6 +81,7 @@ class BERTH_API DeviceBackend {
 
   /// Writes the content of one buffer in parts.
   /// Threads  One at a time. If it is destroyed before the last write, the filling has failed.
+  ///          Writes may be pending then, which still use their content and call `done`.
   class Filling {
    public:
     Filling() = default;

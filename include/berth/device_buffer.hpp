@@ -33,7 +33,7 @@ struct BufferCounters {
   std::uint64_t bytes_live_peak = 0;
   std::uint64_t buffers_created = 0;
   std::uint64_t bytes_written = 0;  ///< from host memory and files
-  std::uint64_t bytes_read = 0;     ///< to host memory
+  std::uint64_t bytes_read = 0;     ///< to host memory and files
   std::uint64_t bytes_copied = 0;   ///< to this device from devices of the same backend
 };
 
@@ -78,6 +78,15 @@ class BERTH_API DeviceBuffer {
   ///         content of `target` is undefined, on_done is not called, and keep_alive is released.
   Transfer read(void* target, std::size_t offset, std::size_t bytes,
                 TransferOptions options = {}) const;
+  /// Copies target.bytes from `offset` on into a range of a file, and returns at once. A thread of
+  /// berth writes the file, in parts of 4 MiB; the transfer reports progress and can be cancelled.
+  /// The file stays open, and the memory of the buffer exists, until the transfer is over. 0 bytes:
+  /// no effect. File::sync() makes it survive a loss of power.
+  /// Errors  InvalidArgument: empty, or after the end of the Runtime; a range outside of the
+  ///         buffer; a file that is open to read. FileError: the range wraps around. Exhausted: no
+  ///         thread for the file. Later failures are those of the transfer: FileError, Cancelled
+  ///         and those of the backend. The content of the range is undefined then.
+  Transfer read(const FileRange& target, std::size_t offset, TransferOptions options = {}) const;
 
  private:
   friend class DeviceBuffers;

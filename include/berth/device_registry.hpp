@@ -45,8 +45,8 @@ struct DeviceInfo {
 
 /// Why a device, or an instance, is visible or not.
 struct DeviceExplanation {
-  std::optional<int> logical;  ///< N of `cuda:N`; nullopt if it is hidden
-  int physical = 0;            ///< DeviceInfo::physical
+  std::optional<int> logical;  ///< N of `cuda:N` or of another type; nullopt if it is hidden
+  int physical = 0;            ///< DeviceInfo::physical; of a backend the chip, -1 if unknown
   std::string name;
   std::string uuid;
   std::string pci_bus_id;
@@ -145,6 +145,11 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] const std::string& nvml_problem() const noexcept;
   /// Each physical device, followed by its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
+  /// The same for a type: its devices by ordinal, followed by the chips of the machine that are
+  /// known to be hidden. Only chips of TPUs are known: those on the PCI bus, and those that
+  /// TPU_VISIBLE_CHIPS names. Empty for `cpu`, and for a type without a backend or a
+  /// backend_problem(). explain() for `cuda`.
+  [[nodiscard]] std::vector<DeviceExplanation> explain(DeviceType type) const;
 
   /// Returns the same device with its ordinal. `cuda` becomes the thread's current device; any
   /// other type alone is its device 0.

@@ -34,7 +34,7 @@ BufferState::~BufferState() {
   set_->remove(*this);
 }
 
-void BufferState::fill(std::unique_ptr<DeviceBackend::Buffer> buffer, Transfer ready) noexcept {
+void BufferState::fill(std::shared_ptr<DeviceBackend::Buffer> buffer, Transfer ready) noexcept {
   buffer_ = std::move(buffer);
   ready_ = std::move(ready);
   set_->count_created(device_);
@@ -109,7 +109,7 @@ void BufferSet::add(BufferState& state) {
 // The memory is freed without the lock, because a backend may call back. This counts as a transfer,
 // so that close() waits for it: the backend may be destroyed after close().
 void BufferSet::remove(BufferState& state) noexcept {
-  std::unique_ptr<DeviceBackend::Buffer> buffer;
+  std::shared_ptr<DeviceBackend::Buffer> buffer;
   {
     const MutexLock lock(mutex_);
     live_.erase(&state);

@@ -36,7 +36,7 @@ class BufferState {
   BufferState& operator=(const BufferState&) = delete;
 
   /// Once, before any other thread has this. Null for 0 bytes.
-  void fill(std::unique_ptr<DeviceBackend::Buffer> buffer, Transfer ready) noexcept;
+  void fill(std::shared_ptr<DeviceBackend::Buffer> buffer, Transfer ready) noexcept;
 
   [[nodiscard]] Device device() const { return device_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -49,6 +49,8 @@ class BufferState {
   [[nodiscard]] DeviceBackend& backend() const { return *owner_.backend; }
   /// Requires bytes().
   [[nodiscard]] const DeviceBackend::Buffer& buffer() const { return *buffer_; }
+  /// The memory beyond the end of this, for a pending transfer. Requires bytes().
+  [[nodiscard]] std::shared_ptr<const DeviceBackend::Buffer> share() const { return buffer_; }
 
  private:
   friend class BufferSet;
@@ -56,7 +58,7 @@ class BufferState {
   const RegisteredBackend& owner_;
   const Device device_;
   const std::size_t bytes_;
-  std::unique_ptr<DeviceBackend::Buffer> buffer_;
+  std::shared_ptr<DeviceBackend::Buffer> buffer_;
   Transfer ready_;
 };
 

@@ -87,7 +87,10 @@ void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure
   {
     const MutexLock lock(mutex_);
     if (failure == nullptr) bytes_done_ += bytes;
-    if (failure_ == nullptr) failure_ = std::move(failure);
+    if (failure != nullptr && failure_ == nullptr) {
+      failure_ = std::move(failure);
+      changed_.notify_one();
+    }
     if (--operations_ > 0) return;
     has_task = has_task_ && !is_withdrawn_;
     reports = is_abandoned_ && !has_task;
@@ -134,10 +137,24 @@ void BufferTransfer::withdraw() noexcept {
   options_ = {};
 }
 
-bool BufferTransfer::goes_on() const {
+bool BufferTransfer::wait_for_part(const std::atomic<bool>& is_busy) {
   const MutexLock lock(mutex_);
+  while (is_busy && !is_cancelled_ && failure_ == nullptr) changed_.wait(mutex_);
   if (is_cancelled_) throw Cancelled(format_text("{} was cancelled", name_.text()));
   return failure_ == nullptr;
+}
+
+void BufferTransfer::add_bytes_done(std::size_t bytes) noexcept {
+  const MutexLock lock(mutex_);
+  bytes_done_ += bytes;
+}
+
+void BufferTransfer::end_part(std::atomic<bool>& is_busy) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    is_busy = false;
+  }
+  changed_.notify_one();
 }
 
 bool BufferTransfer::is_done() {
@@ -163,8 +180,11 @@ std::size_t BufferTransfer::bytes_done() {
 }
 
 void BufferTransfer::cancel() noexcept {
-  const MutexLock lock(mutex_);
-  is_cancelled_ = true;
+  {
+    const MutexLock lock(mutex_);
+    is_cancelled_ = true;
+  }
+  changed_.notify_one();
 }
 
 void BufferTransfer::abandon() noexcept {

@@ -6,6 +6,7 @@
 // program is called there: a thread of berth calls on_done and releases keep_alive.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -50,14 +51,19 @@ class BufferTransfer final : public TransferState,
   /// The call that starts the transfer throws: nothing is reported and on_done is not called.
   /// Waits for the operations that have begun.
   void withdraw() noexcept BERTH_EXCLUDES(mutex_);
-  /// Whether there is no failure so far. Errors  Cancelled.
-  [[nodiscard]] bool goes_on() const BERTH_EXCLUDES(mutex_);
+  /// Waits while `is_busy`, unless the transfer was cancelled or has failed. Returns whether there
+  /// is no failure so far. Errors  Cancelled.
+  [[nodiscard]] bool wait_for_part(const std::atomic<bool>& is_busy) BERTH_EXCLUDES(mutex_);
+  /// More bytes have arrived than operations say.
+  void add_bytes_done(std::size_t bytes) noexcept BERTH_EXCLUDES(mutex_);
+  /// Ends the use of a part.
+  void end_part(std::atomic<bool>& is_busy) noexcept BERTH_EXCLUDES(mutex_);
 
   bool is_done() override BERTH_EXCLUDES(mutex_);
   void wait() override BERTH_EXCLUDES(mutex_);
   [[nodiscard]] std::exception_ptr failure() const override BERTH_EXCLUDES(mutex_);
   std::size_t bytes_done() override BERTH_EXCLUDES(mutex_);
-  /// Has an effect only between the parts of a file.
+  /// Has an effect only before the last part of a file.
   void cancel() noexcept override BERTH_EXCLUDES(mutex_);
   void abandon() noexcept override BERTH_EXCLUDES(mutex_);
   void detach() noexcept override BERTH_EXCLUDES(mutex_);
@@ -75,6 +81,7 @@ class BufferTransfer final : public TransferState,
   const bool has_task_;
   mutable Mutex mutex_;
   std::condition_variable_any over_;
+  std::condition_variable_any changed_;  ///< a part is free, or there is no reason to wait for it
   std::size_t operations_ BERTH_GUARDED_BY(mutex_) = 1;
   std::size_t bytes_done_ BERTH_GUARDED_BY(mutex_) = 0;
   std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);  ///< the first one

@@ -1,56 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buffer/file_filling.hpp"
 
-#include <algorithm>
-#include <exception>
 #include <span>
-#include <utility>
 
 namespace berth {
 
-FileFilling::FileFilling(std::shared_ptr<BufferTransfer> transfer,
-                         std::unique_ptr<DeviceBackend::Filling> filling, FileRange range)
-    : transfer_(std::move(transfer)), filling_(std::move(filling)), range_(std::move(range)) {}
-
-void FileFilling::run() noexcept {
-  std::exception_ptr failure;
-  try {
-    write_all();
-  } catch (...) {
-    failure = std::current_exception();
+void FileFilling::copy_all() {
+  const std::size_t all = range().bytes;
+  for (std::size_t begin = 0; begin < all; begin += kPartBytes) {
+    Part& part = part_at(begin);
+    if (!transfer().wait_for_part(part.is_busy)) return;
+    const std::span content(part.memory.data(), bytes_at(begin));
+    range().file.read(content, range().offset + begin);
+    use(part, content.size(), [&](DeviceBackend::Done done) {
+      filling_->write(begin, content, begin + content.size() == all, std::move(done));
+    });
   }
-  filling_ = nullptr;  // if it is destroyed before its last write, the filling fails
-  transfer_->finish(failure);
-}
-
-void FileFilling::write_all() {
-  // Not in the constructor, because many fillings may wait for their turn.
-  for (Part& part : parts_) part.memory.resize(std::min(range_.bytes, kPartBytes));
-  std::size_t index = 0;
-  for (std::size_t begin = 0; begin < range_.bytes; begin += kPartBytes) {
-    Part& part = parts_[index++ % parts_.size()];
-    part.is_busy.wait(true);
-    if (!transfer_->goes_on()) return;
-    write(part, begin, std::min(kPartBytes, range_.bytes - begin));
-  }
-}
-
-void FileFilling::write(Part& part, std::size_t begin, std::size_t bytes) {
-  const std::span content(part.memory.data(), bytes);
-  range_.file.read(content, range_.offset + begin);
-  part.is_busy = true;
-  // Ends with the call of `done`, or with the last copy of a `done` that a backend drops without a
-  // call.
-  std::shared_ptr<Part> use(&part, [self = shared_from_this()](Part* used) {
-    used->is_busy = false;
-    used->is_busy.notify_one();
-  });
-  filling_->write(begin, content, begin + bytes == range_.bytes,
-                  [use = std::move(use),
-                   done = transfer_->add_operation(bytes)](std::exception_ptr failure) mutable {
-                    done(std::move(failure));
-                    use = nullptr;
-                  });
 }
 
 }  // namespace berth

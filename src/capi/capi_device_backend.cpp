@@ -150,6 +150,26 @@ berth_status berth_device_type_get_problem(berth_runtime* runtime, int type, cha
   });
 }
 
+berth_status berth_device_type_explain(berth_runtime* runtime, int type, char** json) {
+  return guarded([&] {
+    const DeviceRegistry& devices = to_runtime(runtime).devices();
+    auto& out = require(json, "json");
+    JsonWriter writer;
+    writer.begin_array();
+    for (const DeviceExplanation& each : devices.explain(to_device_type(type, "type"))) {
+      writer.begin_object().key("logical");
+      if (each.logical) {
+        writer.value(std::int64_t{*each.logical});
+      } else {
+        writer.null();
+      }
+      writer.field("physical", std::int64_t{each.physical}).field("sentence", each.sentence);
+      writer.end_object();
+    }
+    out = to_owned_text(std::move(writer.end_array()).take());
+  });
+}
+
 berth_status berth_device_describe(berth_runtime* runtime, berth_device device, char** json) {
   return guarded([&] {
     const DeviceRegistry& devices = to_runtime(runtime).devices();
@@ -245,6 +265,19 @@ berth_status berth_buffer_read(berth_buffer* buffer, void* target, size_t offset
     const DeviceBuffer& source = require(buffer, "buffer").buffer;
     start_detached(options, transfer, [&](TransferOptions chosen) {
       return source.read(target, offset, bytes, std::move(chosen));
+    });
+  });
+}
+
+berth_status berth_buffer_read_to_file(berth_buffer* buffer, berth_file* target,
+                                       uint64_t target_offset, size_t offset, size_t bytes,
+                                       const berth_transfer_options* options,
+                                       berth_transfer** transfer) {
+  return guarded([&] {
+    const DeviceBuffer& source = require(buffer, "buffer").buffer;
+    const FileRange range{require(target, "target").file, target_offset, bytes};
+    start_detached(options, transfer, [&](TransferOptions chosen) {
+      return source.read(range, offset, std::move(chosen));
     });
   });
 }

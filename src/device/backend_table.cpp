@@ -51,9 +51,7 @@ RegisteredBackend::~RegisteredBackend() {
 
 std::string RegisteredBackend::list() const {
   std::string listed = list_devices(type, count(), std::string(type.name()).c_str());
-  for (const DeviceAttribute& variable : variables) {
-    listed += format_text("; {}={}", variable.name, quoted(std::get<std::string>(variable.value)));
-  }
+  for (const DeviceAttribute& variable : variables) listed += "; " + variable_text(variable);
   return listed;
 }
 

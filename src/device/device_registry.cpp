@@ -12,6 +12,7 @@
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "device/backend_table.hpp"
+#include "device/backend_visibility.hpp"
 #include "device/device_context.hpp"
 #include "device/device_node.hpp"
 #include "device/fact_store.hpp"
@@ -195,6 +196,11 @@ const std::string& DeviceRegistry::nvml_problem() const noexcept {
 
 std::vector<DeviceExplanation> DeviceRegistry::explain() const {
   return state_->visibility->explain(state_->find_change());
+}
+
+std::vector<DeviceExplanation> DeviceRegistry::explain(DeviceType type) const {
+  if (type == DeviceType::cuda()) return explain();
+  return explain_backend(type, state_->backends->find(type), state_->backends->problem(type));
 }
 
 Device DeviceRegistry::resolve(Device device) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <variant>
 #include <vector>
 
 #include "base/env.hpp"
@@ -46,6 +47,14 @@ std::vector<DeviceAttribute> visible_variables(std::string_view type, std::strin
       if (const auto value = env(name)) set.push_back({name, on_one_line(*value)});
   }
   return set;
+}
+
+bool is_tpu(std::string_view type, std::string_view backend) {
+  return contains(type, "tpu") || contains(backend, "tpu");
+}
+
+std::string variable_text(const DeviceAttribute& variable) {
+  return variable.name + "=" + quoted(std::string_view(std::get<std::string>(variable.value)));
 }
 
 }  // namespace berth

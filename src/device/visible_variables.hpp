@@ -3,6 +3,7 @@
 // CUDA_VISIBLE_DEVICES selects those of CUDA. That software applies them; berth only names them.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,5 +15,9 @@ namespace berth {
 /// are the names of a device type and of its backend, which may say whose devices they are; empty
 /// if they do not.
 std::vector<DeviceAttribute> visible_variables(std::string_view type, std::string_view backend);
+/// Whether these names are those of TPUs.
+bool is_tpu(std::string_view type, std::string_view backend);
+/// `TPU_VISIBLE_CHIPS="0,1"`.
+std::string variable_text(const DeviceAttribute& variable);
 
 }  // namespace berth

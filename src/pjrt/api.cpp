@@ -2,10 +2,11 @@
 #include "pjrt/api.hpp"
 
 #include <dlfcn.h>
-#include <map>
 #include <memory>
-#include <new>
+#include <optional>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "berth/error.hpp"
 
@@ -14,14 +15,6 @@
 #include "base/quoted.hpp"
 
 namespace berth::pjrt {
-
-/// The state of a call of Event_OnReady until the event is ready.
-struct Api::Waiter {
-  const Api& api;
-  const char* function;
-  Event* event;
-  DeviceBackend::Done done;
-};
 
 namespace {
 
@@ -65,23 +58,28 @@ const char* name_of(Code code) {
   return "a code that berth does not know";
 }
 
-void end(Api::Waiter* ended, Error* error) noexcept {
-  const std::unique_ptr<Api::Waiter> waiter(ended);
-  const Api& api = waiter->api;
-  std::exception_ptr failure =
-      error == nullptr ? nullptr : api.exception_of(waiter->function, error);
-  api.destroy(event_destroy, {0, nullptr, waiter->event});
-  waiter->done(std::move(failure));
+/// A longer text of an error is taken for a wrong size.
+constexpr std::size_t kTextBytesMax = 1 << 20;
+/// A larger table is taken for a wrong size.
+constexpr std::size_t kTableBytesMax = 1 << 16;
+
+/// The plug-ins that have been opened. Never destroyed: a plug-in may call back at any time.
+struct Opened {
+  Mutex mutex;
+  std::vector<std::unique_ptr<const Api>> all BERTH_GUARDED_BY(mutex);
+};
+
+Opened& opened() {
+  static auto& kept = *new Opened;
+  return kept;
 }
 
 }  // namespace
 
-Api::Api(std::string path, const Table& table) : path_(std::move(path)), table_(&table) {}
+Api::Api(std::string path, const Table& table, std::size_t number)
+    : path_(std::move(path)), table_(&table), number_(number) {}
 
 const Api& Api::open(const std::string& path) {
-  static Mutex mutex;
-  static auto& opened = *new std::map<const Table*, std::unique_ptr<const Api>>;
-
   // dlopen() takes "" for the program itself.
   if (path.empty()) throw InvalidArgument("the path of a PJRT plug-in is empty; accepted: a file");
   // Never closed, because plug-ins have threads and exit handlers.
@@ -106,20 +104,33 @@ const Api& Api::open(const std::string& path) {
     throw NotSupported(
         format_text("{}: GetPjrtApi() returned no table of functions", on_one_line(path)));
   }
-  const MutexLock lock(mutex);
-  std::unique_ptr<const Api>& known = opened[table];
-  if (known == nullptr) {
-    std::unique_ptr<const Api> added(new Api(on_one_line(path), *table));
-    added->check();
-    PluginInitializeArgs args{};
-    added->call(plugin_initialize, args);  // once for each plug-in
-    known = std::move(added);
-  }
-  return *known;
+  Opened& known = opened();
+  const MutexLock lock(known.mutex);
+  for (const auto& each : known.all)
+    if (each->table_ == table) return *each;
+  std::unique_ptr<const Api> added(new Api(on_one_line(path), *table, known.all.size()));
+  added->check();
+  PluginInitializeArgs args{};
+  added->call(plugin_initialize, args);  // once for each plug-in
+  return *known.all.emplace_back(std::move(added));
+}
+
+const Api* Api::of_number(std::size_t number) {
+  Opened& known = opened();
+  const MutexLock lock(known.mutex);
+  return number < known.all.size() ? known.all[number].get() : nullptr;
 }
 
 void Api::check() const {
   const Version& version = table_->version;
+  // Some plug-ins leave the size of the version at 0.
+  if (table_->struct_size > kTableBytesMax ||
+      (version.struct_size != 0 && version.struct_size < sizeof version)) {
+    throw NotSupported(format_text(
+        "{}: the table of functions has {} B and its version {} B; accepted: at most {} B, and at "
+        "least {} B",
+        path_, table_->struct_size, version.struct_size, kTableBytesMax, sizeof version));
+  }
   if (version.major != kMajor || version.minor < kMinorMin) {
     throw NotSupported(format_text(
         "{} has version {}.{} of the PJRT API; accepted: major version {}, minor version {} and "
@@ -128,6 +139,51 @@ void Api::check() const {
   }
   for (const std::size_t slot : {kErrorDestroySlot, kErrorMessageSlot, kErrorCodeSlot}) {
     if (find(slot) == nullptr) refuse_missing("PJRT_Error_Destroy, _Message or _GetCode");
+  }
+  // Without them berth cannot know when the plug-in is done with memory of the program.
+  for (const Function<EventArgs>* function : {&event_await, &event_destroy}) {
+    if (!has(*function)) refuse_missing(function->name);
+  }
+}
+
+void Api::require_single_ends() const {
+  if (!has_ended_twice_) return;
+  throw BackendError(
+      format_text("{}: the plug-in has called back twice for one event, so its reports do not say "
+                  "when it is done with memory; no operation is started from then on",
+                  path_),
+      static_cast<int>(Code::internal));
+}
+
+Error* Api::try_call(const ArgsCall& function, void* args) const {
+  if (function.address == nullptr) refuse_missing(function.name);
+  const std::size_t given = sizes_.of(function);
+  Error* const error = call_once(function, args, given);
+  if (error == nullptr || code_of(error) != Code::invalid_argument) return error;
+  const std::optional<std::size_t> wanted =
+      size_after_refusal(function, text_of(error), given, is_newer());
+  if (!wanted) return error;
+  Error* second = nullptr;
+  try {
+    second = call_once(function, args, *wanted);
+  } catch (...) {
+    drop(error);
+    throw;
+  }
+  if (second != nullptr && text_of(second) == text_of(error)) {  // it was not about the size
+    drop(second);
+    return error;
+  }
+  sizes_.learn(function, *wanted);
+  drop(error);
+  return second;
+}
+
+Error* Api::call_once(const ArgsCall& function, void* args, std::size_t bytes) const {
+  try {
+    return call_with_size(function, args, bytes);
+  } catch (...) {  // C functions must not throw, but plug-ins in C++ may
+    raise_thrown(function.name);
   }
 }
 
@@ -146,20 +202,51 @@ void Api::raise_thrown(const char* function) const {
   }
 }
 
+template <class Args, class Result>
+Error* Api::call_of_errors(std::size_t slot, Args& args) const noexcept {
+  const ArgsCall function = {.slot = slot,
+                             .name = "PJRT_Error",
+                             .address = find(slot),
+                             .args_bytes = args.struct_size,
+                             .needed_bytes = args.struct_size,
+                             .invoke = [](const void* address, void* passed) -> Error* {
+                               auto* const called =
+                                   reinterpret_cast<Result (*)(Args*)>(const_cast<void*>(address));
+                               if constexpr (std::is_void_v<Result>) {
+                                 called(static_cast<Args*>(passed));
+                                 return nullptr;
+                               } else {
+                                 return called(static_cast<Args*>(passed));
+                               }
+                             }};
+  try {
+    return call_with_size(function, &args, args.struct_size + (is_newer() ? kGrowthBytes : 0));
+  } catch (...) {  // an error without text or code is an error still
+    return nullptr;
+  }
+}
+
 void Api::drop(Error* error) const noexcept {
   if (error == nullptr) return;
   ErrorDestroyArgs args{offsetof(ErrorDestroyArgs, error) + sizeof error, nullptr, error};
-  reinterpret_cast<ErrorDestroy*>(const_cast<void*>(find(kErrorDestroySlot)))(&args);
+  static_cast<void>(call_of_errors<ErrorDestroyArgs, void>(kErrorDestroySlot, args));
 }
 
-Code Api::code_of(const Error* error) const {
+Code Api::code_of(const Error* error) const noexcept {
   ErrorCodeArgs args{offsetof(ErrorCodeArgs, code) + sizeof(Code), nullptr, error, Code::unknown};
-  auto* const get_code = reinterpret_cast<ErrorCode*>(const_cast<void*>(find(kErrorCodeSlot)));
-  if (Error* second = get_code(&args)) {
+  if (Error* const second = call_of_errors<ErrorCodeArgs, Error*>(kErrorCodeSlot, args)) {
     drop(second);
     return Code::unknown;
   }
   return args.code;
+}
+
+std::string_view Api::text_of(const Error* error) const noexcept {
+  ErrorMessageArgs args{offsetof(ErrorMessageArgs, message_bytes) + sizeof(std::size_t), nullptr,
+                        error, nullptr, 0};
+  static_cast<void>(call_of_errors<ErrorMessageArgs, void>(kErrorMessageSlot, args));
+  if (args.message == nullptr || args.message_bytes > kTextBytesMax) return "no text";
+  return {args.message, args.message_bytes};
 }
 
 void Api::raise(const char* function, Error* error) const {
@@ -168,13 +255,7 @@ void Api::raise(const char* function, Error* error) const {
     Error* error;
     ~Drop() { api.drop(error); }
   } const drop_at_end{*this, error};
-  ErrorMessageArgs args{offsetof(ErrorMessageArgs, message_bytes) + sizeof(std::size_t), nullptr,
-                        error, nullptr, 0};
-  reinterpret_cast<ErrorMessage*>(const_cast<void*>(find(kErrorMessageSlot)))(&args);
-  const std::string_view message = args.message == nullptr
-                                       ? std::string_view("no text")
-                                       : std::string_view(args.message, args.message_bytes);
-  raise_text(function, code_of(error), message);
+  raise_text(function, code_of(error), text_of(error));
 }
 
 void Api::raise_text(const char* function, Code code, std::string_view message) const {
@@ -199,117 +280,6 @@ std::exception_ptr Api::exception_of(const char* function, Error* error) const n
   } catch (...) {
     return std::current_exception();
   }
-}
-
-void Api::when_ready(const char* function, Event* event, DeviceBackend::Done done) const noexcept {
-  if (event != nullptr && !is_ready(event)) {
-    // The callback may run before Event_OnReady returns.
-    auto* const waiter = new (std::nothrow) Waiter{*this, function, event, {}};
-    if (waiter != nullptr) {
-      waiter->done = std::move(done);
-      if (call_when_ready(waiter)) return;
-      done = std::move(waiter->done);
-      delete waiter;
-    }
-  }
-  // Until the event is ready the operation uses host memory, so its end is awaited here.
-  done(await(function, event));
-}
-
-bool Api::call_when_ready(Waiter* waiter) const noexcept {
-  EventOnReadyArgs args{};
-  args.event = waiter->event;
-  args.callback = [](Error* error, void* user) { end(static_cast<Waiter*>(user), error); };
-  args.user = waiter;
-  try {
-    Error* const error = try_call(event_on_ready, args);
-    drop(error);
-    return error == nullptr;
-  } catch (const berth::Error&) {
-    return false;
-  }
-}
-
-bool Api::is_ready(Event* event) const noexcept {
-  if (event == nullptr || !has(event_is_ready)) return false;
-  EventIsReadyArgs args{};
-  args.event = event;
-  try {
-    Error* const error = try_call(event_is_ready, args);
-    drop(error);
-    return error == nullptr && args.is_ready;
-  } catch (const berth::Error&) {
-    return false;
-  }
-}
-
-std::exception_ptr Api::await(const char* function, Event* event) const noexcept {
-  try {
-    if (event == nullptr) raise_text(function, Code::internal, "the plug-in gave no event");
-    EventArgs args{};
-    args.event = event;
-    Error* const error = try_call(event_await, args);
-    destroy(event_destroy, {0, nullptr, event});
-    if (error != nullptr) raise(function, error);
-    return nullptr;
-  } catch (...) {
-    return std::current_exception();
-  }
-}
-
-NamedValue to_named_value(const PjrtOption& option) {
-  NamedValue named{};
-  named.struct_size = offsetof(NamedValue, value_count) + sizeof named.value_count;
-  named.name = option.name.data();
-  named.name_bytes = option.name.size();
-  named.value_count = 1;
-  struct Write {
-    NamedValue& to;
-    void operator()(bool value) const {
-      to.type = ValueType::boolean;
-      to.boolean = value;
-    }
-    void operator()(std::int64_t value) const {
-      to.type = ValueType::int64;
-      to.int64 = value;
-    }
-    void operator()(float value) const {
-      to.type = ValueType::float32;
-      to.float32 = value;
-    }
-    void operator()(const std::string& value) const {
-      to.type = ValueType::string;
-      to.string = value.data();
-      to.value_count = value.size();
-    }
-  };
-  std::visit(Write{named}, option.value);
-  return named;
-}
-
-DeviceAttribute to_attribute(const NamedValue& value) {
-  DeviceAttribute attribute;
-  attribute.name = on_one_line(std::string_view(value.name, value.name_bytes));
-  switch (value.type) {
-    case ValueType::string:
-      attribute.value = std::string(value.string, value.value_count);
-      return attribute;
-    case ValueType::int64:
-      attribute.value = value.int64;
-      return attribute;
-    case ValueType::int64_list:
-      attribute.value =
-          std::vector<std::int64_t>(value.int64_list, value.int64_list + value.value_count);
-      return attribute;
-    case ValueType::float32:
-      attribute.value = static_cast<double>(value.float32);
-      return attribute;
-    case ValueType::boolean:
-      attribute.value = value.boolean;
-      return attribute;
-  }
-  throw NotSupported(format_text("attribute {} has a value of type {}, which berth does not know",
-                                 attribute.name, static_cast<int>(value.type)));
 }
 
 }  // namespace berth::pjrt

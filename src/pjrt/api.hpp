@@ -2,15 +2,16 @@
 // The functions of one plug-in, with their errors as exceptions.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <string>
 #include <string_view>
 
-#include "berth/device_backend.hpp"
-#include "berth/pjrt.hpp"
+#include "berth/error.hpp"
 
+#include "pjrt/args_sizes.hpp"
 #include "pjrt/pjrt_functions.hpp"
 
 namespace berth::pjrt {
@@ -37,54 +38,52 @@ class Api {
   void call(const Function<Args>& function, Args& args) const {
     if (Error* error = try_call(function, args)) raise(function.name, error);
   }
-  /// Returns the plug-in's error, which the caller owns.
-  /// Errors  NotSupported: the plug-in does not have the function.
+  /// Returns the plug-in's error, which the caller owns. The members of `args` but struct_size are
+  /// set; those that a plug-in does not know keep their values.
+  /// Errors  NotSupported: the plug-in does not have the function. BackendError: it threw.
   template <class Args>
   [[nodiscard]] Error* try_call(const Function<Args>& function, Args& args) const {
-    args.struct_size = function.args_bytes;
-    return try_call_as_it_is(function, args);
-  }
-  /// The same, with the struct_size that `args` has.
-  template <class Args>
-  [[nodiscard]] Error* try_call_as_it_is(const Function<Args>& function, Args& args) const {
-    const void* const address = find(function.slot);
-    if (address == nullptr) refuse_missing(function.name);
-    try {
-      return reinterpret_cast<Error* (*)(Args*)>(const_cast<void*>(address))(&args);
-    } catch (...) {  // C functions must not throw, but plug-ins in C++ may
-      raise_thrown(function.name);
-    }
+    static_assert(sizeof(Args) + kGrowthBytes <= kArgsBytesMax);
+    const std::size_t needed = kNeededBytes<Args>;
+    return try_call({.slot = function.slot,
+                     .name = function.name,
+                     .address = find(function.slot),
+                     .args_bytes = function.args_bytes,
+                     .needed_bytes = needed == 0 ? function.args_bytes : needed,
+                     .invoke =
+                         [](const void* address, void* passed) {
+                           return reinterpret_cast<Error* (*)(Args*)>(const_cast<void*>(address))(
+                               static_cast<Args*>(passed));
+                         }},
+                    &args);
   }
   /// Calls a function that frees an object. An error is dropped.
   template <class Args>
   void destroy(const Function<Args>& function, Args args) const noexcept {
-    args.struct_size = function.args_bytes;
-    const void* const address = find(function.slot);
-    if (address == nullptr) return;
-    drop(reinterpret_cast<Error* (*)(Args*)>(const_cast<void*>(address))(&args));
+    try {
+      drop(try_call(function, args));
+    } catch (const berth::Error&) {  // NOLINT(bugprone-empty-catch): nobody could do more about it
+    }
   }
 
   /// The exception for an error of the plug-in, which it destroys.
   [[nodiscard]] std::exception_ptr exception_of(const char* function, Error* error) const noexcept;
   [[noreturn]] void raise(const char* function, Error* error) const;
-  [[nodiscard]] Code code_of(const Error* error) const;
+  [[noreturn]] void raise_text(const char* function, Code code, std::string_view message) const;
+  [[nodiscard]] Code code_of(const Error* error) const noexcept;
   void drop(Error* error) const noexcept;
 
-  /// Calls `done` when the event is ready, and destroys it. Null: an error of the plug-in. If the
-  /// plug-in does not call back, this waits: `done` means that the operation is over.
-  void when_ready(const char* function, Event* event, DeviceBackend::Done done) const noexcept;
-  /// Whether await() will not wait. False also if the plug-in does not say.
-  [[nodiscard]] bool is_ready(Event* event) const noexcept;
-  /// Waits, and destroys the event. Returns its failure.
-  [[nodiscard]] std::exception_ptr await(const char* function, Event* event) const noexcept;
-
-  struct Waiter;
+  /// A number of this plug-in, from 0, and the plug-in of a number: null if there is none.
+  [[nodiscard]] std::size_t number() const { return number_; }
+  [[nodiscard]] static const Api* of_number(std::size_t number);
+  /// The plug-in has reported an end twice. Whether it still uses memory is unknown from then on.
+  void note_second_end() const noexcept { has_ended_twice_ = true; }
+  /// Errors  BackendError: the plug-in has reported an end twice.
+  void require_single_ends() const;
 
  private:
-  Api(std::string path, const Table& table);
+  Api(std::string path, const Table& table, std::size_t number);
   void check() const;
-  /// Whether the plug-in will call back.
-  bool call_when_ready(Waiter* waiter) const noexcept;
   /// Null if the table does not have the slot.
   [[nodiscard]] const void* find(std::size_t slot) const noexcept {
     const std::size_t offset = slot_offset(slot);
@@ -93,18 +92,23 @@ class Api {
     std::memcpy(&address, reinterpret_cast<const char*>(table_) + offset, sizeof address);
     return address;
   }
+  [[nodiscard]] bool is_newer() const { return minor_version() > kMinorKnown; }
+  [[nodiscard]] Error* try_call(const ArgsCall& function, void* args) const;
+  /// Once, with this size.
+  [[nodiscard]] Error* call_once(const ArgsCall& function, void* args, std::size_t bytes) const;
+  /// The same for a function of errors, which cannot refuse a size.
+  template <class Args, class Result>
+  [[nodiscard]] Error* call_of_errors(std::size_t slot, Args& args) const noexcept;
+  [[nodiscard]] std::string_view text_of(const Error* error) const noexcept;
   [[noreturn]] void refuse_missing(const char* function) const;
   /// Only inside a catch block.
   [[noreturn]] void raise_thrown(const char* function) const;
-  [[noreturn]] void raise_text(const char* function, Code code, std::string_view message) const;
 
   const std::string path_;
   const Table* const table_;
+  const std::size_t number_;
+  mutable ArgsSizes sizes_;
+  mutable std::atomic<bool> has_ended_twice_ = false;
 };
-
-/// A named value and its storage, which exist as long as the option.
-[[nodiscard]] NamedValue to_named_value(const PjrtOption& option);
-/// Errors  NotSupported: a type of value that berth does not know.
-[[nodiscard]] DeviceAttribute to_attribute(const NamedValue& value);
 
 }  // namespace berth::pjrt

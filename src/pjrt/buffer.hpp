@@ -8,12 +8,9 @@
 
 #include "berth/device_backend.hpp"
 
-#include "pjrt/api.hpp"
+#include "pjrt/event_watch.hpp"
 
 namespace berth::pjrt {
-
-/// Errors  BackendError: what the plug-in should have given is null.
-[[noreturn]] void refuse_nothing(const Api& api, const char* what);
 
 /// Owns a buffer of the plug-in. It is constructed before the plug-in's buffer, so that nothing can
 /// fail between the creation of that and its owner.
@@ -38,15 +35,10 @@ class PjrtBuffer final : public DeviceBackend::Buffer {
   const std::size_t bytes_;
 };
 
-/// Calls `done` once both events are ready, with the first failure. `second` may be null: there is
-/// only one then. Both are destroyed.
-void when_both_ready(const Api& api, const char* function, Event* first, Event* second,
-                     DeviceBackend::Done done) noexcept;
-
 /// Writes a buffer in parts, by a transfer manager.
 class PjrtFilling final : public DeviceBackend::Filling {
  public:
-  explicit PjrtFilling(const Api& api) : api_(api) {}
+  explicit PjrtFilling(EventWatch& watch) : api_(watch.api()), watch_(watch) {}
   ~PjrtFilling() override;
 
   /// Once. Errors  BackendError: null.
@@ -59,6 +51,7 @@ class PjrtFilling final : public DeviceBackend::Filling {
 
  private:
   const Api& api_;
+  EventWatch& watch_;
   TransferManager* manager_ = nullptr;
   Event* ready_ = nullptr;  ///< null again once the last write has begun
 };

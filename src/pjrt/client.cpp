@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/client.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -13,6 +12,8 @@
 #include "base/format.hpp"
 #include "pjrt/buffer.hpp"
 #include "pjrt/description.hpp"
+#include "pjrt/given.hpp"
+#include "pjrt/named_value.hpp"
 
 namespace berth::pjrt {
 namespace {
@@ -21,7 +22,7 @@ std::string text(const Api& api, const Function<ClientTextArgs>& function, Clien
   ClientTextArgs args{};
   args.client = client;
   api.call(function, args);
-  return std::string(args.text, args.text_bytes);
+  return std::string(require_text(api, function.name, args.text, args.text_bytes));
 }
 
 std::optional<std::uint64_t> known(std::int64_t value, bool is_set = true) {
@@ -53,18 +54,17 @@ bool is_not_supported(const std::exception_ptr& failure) {
   }
 }
 
-/// Longer than the struct of any known version. A newer plug-in may refuse the struct of this
-/// version for its size, and reads zeros as "not given".
-struct LongerClientCreateArgs {
-  ClientCreateArgs args;
-  std::byte later[128];
-};
-
 }  // namespace
 
 PjrtClient::PjrtClient(const Api& api, const std::vector<PjrtOption>& options)
-    : api_(api), has_raw_reads_(api.has(raw_to_host)) {
-  create(options);
+    : api_(api), watch_(std::in_place, api), has_raw_reads_(api.has(raw_to_host)) {
+  const std::vector<NamedValue> values = to_named_values(options);
+  ClientCreateArgs args{};
+  args.options = values.data();
+  args.option_count = values.size();
+  api_.call(client_create, args);
+  client_ = args.client;
+  if (client_ == nullptr) refuse_nothing(api_, "client");
   try {
     read_devices();
   } catch (...) {
@@ -74,35 +74,16 @@ PjrtClient::PjrtClient(const Api& api, const std::vector<PjrtOption>& options)
 }
 
 PjrtClient::~PjrtClient() {
+  watch_.reset();  // which may still ask for an event
   api_.destroy(client_destroy, {0, nullptr, client_});
-}
-
-void PjrtClient::create(const std::vector<PjrtOption>& options) {
-  std::vector<NamedValue> values;
-  for (const PjrtOption& option : options) values.push_back(to_named_value(option));
-  LongerClientCreateArgs longer{};
-  ClientCreateArgs& args = longer.args;
-  args.options = values.data();
-  args.option_count = values.size();
-  Error* error = api_.try_call(client_create, args);
-  if (error != nullptr && api_.minor_version() > kMinorKnown &&
-      api_.code_of(error) == Code::invalid_argument) {
-    args.struct_size = sizeof longer;
-    Error* const second = api_.try_call_as_it_is(client_create, args);
-    api_.drop(second == nullptr ? error : second);  // the first one explains the failure
-    if (second == nullptr) error = nullptr;
-  }
-  if (error != nullptr) api_.raise(client_create.name, error);
-  client_ = args.client;
-  if (client_ == nullptr) refuse_nothing(api_, "client");
 }
 
 void PjrtClient::read_devices() {
   ClientDevicesArgs args{};
   args.client = client_;
   api_.call(client_devices, args);
-  if (args.devices == nullptr && args.device_count > 0) refuse_nothing(api_, "devices");
-  devices_.assign(args.devices, args.devices + args.device_count);
+  const auto given = require_objects(api_, client_devices.name, args.devices, args.device_count);
+  devices_.assign(given.begin(), given.end());
 }
 
 std::string PjrtClient::name() const {
@@ -114,13 +95,19 @@ DeviceDescription PjrtClient::describe(int index) const {
   DeviceDescriptionArgs args{};
   args.device = device(index);
   api_.call(device_description, args);
+  if (args.description == nullptr) refuse_nothing(api_, "description of a device");
   DeviceDescription described = pjrt::describe(api_, args.description);
   DeviceNumberArgs hardware{};
   hardware.device = device(index);
   api_.call(device_hardware_id, hardware);
   described.attributes.insert(described.attributes.begin() + 2,
                               {"local_hardware_id", std::int64_t{hardware.number}});
-  if (!described.memory_bytes) described.memory_bytes = memory(index).bytes_limit;
+  if (described.memory_bytes) return described;
+  try {
+    described.memory_bytes = memory(index).bytes_limit;
+  } catch (const berth::Error& error) {  // a device whose statistics fail can be used all the same
+    described.attributes.push_back({"memory_stats_error", std::string(error.what())});
+  }
   return described;
 }
 
@@ -145,12 +132,14 @@ Memory* PjrtClient::memory_of(int index) const {
   DeviceMemoryArgs args{};
   args.device = device(index);
   api_.call(device_memory, args);
+  if (args.memory == nullptr) refuse_nothing(api_, "memory of a device");
   return args.memory;
 }
 
 std::unique_ptr<DeviceBackend::Buffer> PjrtClient::create_buffer(int index,
                                                                  std::span<const std::byte> content,
                                                                  Done done) {
+  api_.require_single_ends();
   const std::int64_t bytes = dimension(content.size());
   BufferFromHostArgs args{};
   args.client = client_;
@@ -164,18 +153,19 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::create_buffer(int index,
   api_.call(buffer_from_host, args);
   try {
     buffer->own(args.buffer);
-    when_both_ready(api_, buffer_from_host.name, buffer->ready(), args.done_with_host_buffer,
-                    std::move(done));
+    watch_->when_both_ready(buffer_from_host.name, buffer->ready(), args.done_with_host_buffer,
+                            std::move(done));
     return buffer;
   } catch (...) {
     // The plug-in may still read the content.
     if (args.done_with_host_buffer != nullptr)
-      static_cast<void>(api_.await(buffer_from_host.name, args.done_with_host_buffer));
+      static_cast<void>(watch_->await(buffer_from_host.name, args.done_with_host_buffer));
     throw;
   }
 }
 
 DeviceBackend::Begun PjrtClient::begin_buffer(int index, std::size_t bytes) {
+  api_.require_single_ends();
   if (!api_.has(create_async) || !api_.has(transfer_data) || !api_.has(retrieve_buffer) ||
       !api_.has(set_buffer_error) || !api_.has(manager_destroy)) {
     return {};
@@ -188,7 +178,7 @@ DeviceBackend::Begun PjrtClient::begin_buffer(int index, std::size_t bytes) {
   args.shape_count = 1;
   args.memory = memory_of(index);
   auto buffer = std::make_unique<PjrtBuffer>(api_, index, bytes);
-  auto filling = std::make_unique<PjrtFilling>(api_);
+  auto filling = std::make_unique<PjrtFilling>(*watch_);
   try {
     api_.call(create_async, args);
   } catch (const NotSupported&) {
@@ -205,6 +195,7 @@ DeviceBackend::Begun PjrtClient::begin_buffer(int index, std::size_t bytes) {
 
 void PjrtClient::read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
                       Done done) {
+  api_.require_single_ends();
   const PjrtBuffer& buffer = native_of(source);
   const bool is_whole = offset == 0 && target.size() == buffer.bytes();
   if (is_whole) return read_whole(buffer, target.data(), std::move(done));
@@ -227,16 +218,16 @@ bool PjrtClient::try_read_raw(const PjrtBuffer& buffer, std::size_t offset,
     return false;
   }
   // Some plug-ins report by the event that they do not implement the function.
-  api_.when_ready(raw_to_host.name, args.event,
-                  [this, &buffer, offset, target, done](std::exception_ptr failure) {
-                    if (!is_not_supported(failure)) return done(std::move(failure));
-                    has_raw_reads_ = false;
-                    try {
-                      read_part_of_whole(buffer, offset, target, done);
-                    } catch (...) {
-                      done(std::current_exception());
-                    }
-                  });
+  watch_->when_ready(raw_to_host.name, args.event,
+                     [this, &buffer, offset, target, done](std::exception_ptr failure) {
+                       if (!is_not_supported(failure)) return done(std::move(failure));
+                       has_raw_reads_ = false;
+                       try {
+                         read_part_of_whole(buffer, offset, target, done);
+                       } catch (...) {
+                         done(std::current_exception());
+                       }
+                     });
   return true;
 }
 
@@ -257,11 +248,12 @@ void PjrtClient::read_whole(const PjrtBuffer& buffer, std::byte* target, Done do
   args.target = target;
   args.target_bytes = buffer.bytes();
   api_.call(to_host, args);
-  api_.when_ready(to_host.name, args.event, std::move(done));
+  watch_->when_ready(to_host.name, args.event, std::move(done));
 }
 
 std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, int index,
                                                         Done done) {
+  api_.require_single_ends();
   const PjrtBuffer& from = native_of(source);
   if (from.device() == index) {
     // The ABI refuses a copy to the same device.
@@ -271,7 +263,7 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, in
     args.target = content.get();
     args.target_bytes = from.bytes();
     api_.call(to_host, args);
-    if (const std::exception_ptr failure = api_.await(to_host.name, args.event))
+    if (const std::exception_ptr failure = watch_->await(to_host.name, args.event))
       std::rethrow_exception(failure);
     return create_buffer(index, {content.get(), from.bytes()},
                          [content, done = std::move(done)](std::exception_ptr failure) {
@@ -284,11 +276,12 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, in
   auto buffer = std::make_unique<PjrtBuffer>(api_, index, from.bytes());
   api_.call(copy_to_device, args);
   buffer->own(args.copy);
-  api_.when_ready(copy_to_device.name, buffer->ready(), std::move(done));
+  watch_->when_ready(copy_to_device.name, buffer->ready(), std::move(done));
   return buffer;
 }
 
 bool PjrtClient::map_host_memory(std::span<std::byte> memory) {
+  api_.require_single_ends();
   if (!api_.has(dma_map) || !api_.has(dma_unmap)) return false;
   DmaMapArgs args{};
   args.client = client_;

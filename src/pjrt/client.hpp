@@ -3,13 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "berth/device_backend.hpp"
 #include "berth/pjrt.hpp"
 
-#include "pjrt/api.hpp"
+#include "pjrt/event_watch.hpp"
 
 namespace berth::pjrt {
 
@@ -39,7 +40,6 @@ class PjrtClient final : public DeviceBackend {
     return devices_[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] Memory* memory_of(int index) const;
-  void create(const std::vector<PjrtOption>& options);
   void read_devices();
   /// False if the plug-in reads whole buffers only; nothing has begun then.
   bool try_read_raw(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
@@ -49,6 +49,7 @@ class PjrtClient final : public DeviceBackend {
   void read_whole(const PjrtBuffer& buffer, std::byte* target, Done done);
 
   const Api& api_;
+  std::optional<EventWatch> watch_;
   Client* client_ = nullptr;
   std::vector<Device*> devices_;
   std::atomic<bool> has_raw_reads_;  ///< as far as known

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <utility>
 #include <variant>
 
-#include "berth/error.hpp"
-
 #include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "pjrt/given.hpp"
+#include "pjrt/named_value.hpp"
 
 namespace berth::pjrt {
 namespace {
@@ -23,7 +23,7 @@ std::string text(const Api& api, const Function<DescriptionTextArgs>& function,
   DescriptionTextArgs args{};
   args.description = description;
   api.call(function, args);
-  return on_one_line(std::string_view(args.text, args.text_bytes));
+  return on_one_line(require_text(api, function.name, args.text, args.text_bytes));
 }
 
 std::int64_t number(const Api& api, const Function<DescriptionNumberArgs>& function,
@@ -36,20 +36,18 @@ std::int64_t number(const Api& api, const Function<DescriptionNumberArgs>& funct
 
 }  // namespace
 
-void add_attributes(DeviceDescription& described, std::span<const NamedValue> values) {
-  for (const NamedValue& value : values) {
-    DeviceAttribute attribute;
-    try {
-      attribute = to_attribute(value);
-    } catch (const NotSupported&) {
+void add_attributes(const Api& api, const char* function, DeviceDescription& described,
+                    const NamedValue* first, std::size_t count) {
+  for (const NamedValue& value : read_named_values(api, function, first, count)) {
+    std::optional<DeviceAttribute> attribute = to_attribute(api, function, value);
+    if (!attribute ||
+        std::ranges::count(described.attributes, attribute->name, &DeviceAttribute::name) > 0) {
       continue;
     }
-    if (std::ranges::count(described.attributes, attribute.name, &DeviceAttribute::name) > 0)
-      continue;
-    const auto* const limit = std::get_if<std::int64_t>(&attribute.value);
-    if (attribute.name == kMemoryLimit && limit != nullptr && *limit > 0)
+    const auto* const limit = std::get_if<std::int64_t>(&attribute->value);
+    if (attribute->name == kMemoryLimit && limit != nullptr && *limit > 0)
       described.memory_bytes = static_cast<std::uint64_t>(*limit);
-    described.attributes.push_back(std::move(attribute));
+    described.attributes.push_back(*std::move(attribute));
   }
 }
 
@@ -62,7 +60,8 @@ DeviceDescription describe(const Api& api, Description* description) {
   DescriptionAttributesArgs args{};
   args.description = description;
   api.call(description_attributes, args);
-  add_attributes(described, {args.attributes, args.attribute_count});
+  add_attributes(api, description_attributes.name, described, args.attributes,
+                 args.attribute_count);
   return described;
 }
 

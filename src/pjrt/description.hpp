@@ -2,7 +2,7 @@
 // A plug-in's description of a device, a client or a topology.
 #pragma once
 
-#include <span>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,8 +13,10 @@
 namespace berth::pjrt {
 
 /// Appends attributes; one of them may be the memory of the device. A value of an unknown type is
-/// left out, and so is a name that already exists.
-void add_attributes(DeviceDescription& described, std::span<const NamedValue> values);
+/// left out, and so is a name that already exists. `function` is for errors.
+/// Errors  BackendError: what the plug-in gave cannot be right.
+void add_attributes(const Api& api, const char* function, DeviceDescription& described,
+                    const NamedValue* first, std::size_t count);
 
 /// Errors  Exceptions of the plug-in.
 [[nodiscard]] DeviceDescription describe(const Api& api, Description* description);

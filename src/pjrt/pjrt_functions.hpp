@@ -68,6 +68,20 @@ using ErrorDestroy = void(ErrorDestroyArgs*);
 using ErrorMessage = void(ErrorMessageArgs*);
 using ErrorCode = Error*(ErrorCodeArgs*);
 
+/// No slot that berth uses is behind these.
+inline constexpr std::size_t kSlotsMax = 118;
+
+/// The size of a struct up to and including the last member that berth needs. 0: all that it knows.
+template <class Args>
+inline constexpr std::size_t kNeededBytes = 0;
+template <>
+inline constexpr std::size_t kNeededBytes<ClientCreateArgs> = offsetof(ClientCreateArgs, client) +
+                                                              sizeof(Client*);
+template <>
+inline constexpr std::size_t kNeededBytes<MemoryStatsArgs> = offsetof(MemoryStatsArgs,
+                                                                      bytes_in_use) +
+                                                             sizeof(std::int64_t);
+
 /// A function of the table, with the type of its arguments.
 template <class Args_>
 struct Function {

@@ -7,13 +7,14 @@
 
 #include "base/format.hpp"
 #include "pjrt/description.hpp"
+#include "pjrt/given.hpp"
+#include "pjrt/named_value.hpp"
 
 namespace berth::pjrt {
 
 PjrtTopology::PjrtTopology(const Api& api, std::string name, const std::vector<PjrtOption>& options)
     : api_(api), topology_name_(std::move(name)) {
-  std::vector<NamedValue> values;
-  for (const PjrtOption& option : options) values.push_back(to_named_value(option));
+  const std::vector<NamedValue> values = to_named_values(options);
   TopologyCreateArgs args{};
   args.name = topology_name_.data();
   args.name_bytes = topology_name_.size();
@@ -21,12 +22,14 @@ PjrtTopology::PjrtTopology(const Api& api, std::string name, const std::vector<P
   args.option_count = values.size();
   api_.call(topology_create, args);
   topology_ = args.topology;
+  if (topology_ == nullptr) refuse_nothing(api_, "topology");
   try {
     TopologyDescriptionsArgs described{};
     described.topology = topology_;
     api_.call(topology_descriptions, described);
-    descriptions_.assign(described.descriptions,
-                         described.descriptions + described.description_count);
+    const auto given = require_objects(api_, topology_descriptions.name, described.descriptions,
+                                       described.description_count);
+    descriptions_.assign(given.begin(), given.end());
   } catch (...) {
     api_.destroy(topology_destroy, {0, nullptr, topology_});
     throw;
@@ -41,7 +44,8 @@ std::string PjrtTopology::name() const {
   TopologyTextArgs args{};
   args.topology = topology_;
   api_.call(topology_platform_name, args);
-  return name_of(api_, std::string_view(args.text, args.text_bytes), "topology " + topology_name_);
+  return name_of(api_, require_text(api_, topology_platform_name.name, args.text, args.text_bytes),
+                 "topology " + topology_name_);
 }
 
 DeviceDescription PjrtTopology::describe(int index) const {
@@ -50,7 +54,7 @@ DeviceDescription PjrtTopology::describe(int index) const {
   TopologyAttributesArgs args{};
   args.topology = topology_;
   api_.call(topology_attributes, args);
-  add_attributes(described, {args.attributes, args.attribute_count});
+  add_attributes(api_, topology_attributes.name, described, args.attributes, args.attribute_count);
   return described;
 }
 

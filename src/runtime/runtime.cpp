@@ -15,6 +15,7 @@
 #include "base/text_list.hpp"
 #include "device/device_context.hpp"
 #include "device/own_context.hpp"
+#include "device/visible_variables.hpp"
 #include "driver/once_value.hpp"
 #include "pool/device_memory.hpp"
 #include "runtime/driver_choice.hpp"
@@ -39,6 +40,18 @@ RuntimeOptions checked(RuntimeOptions options) {
   check_options(options.event_pool);
   check_options(options.device_allocator);
   return options;
+}
+
+/// open_pjrt(), whose error has the variables that select devices of this type.
+std::unique_ptr<DeviceBackend> open_with_variables(const PjrtPlugin& plugin) {
+  try {
+    return open_pjrt(plugin);
+  } catch (const BackendError& error) {
+    std::string message = error.what();
+    for (const DeviceAttribute& variable : visible_variables(plugin.type, {}))
+      message += "; " + variable_text(variable);
+    throw BackendError(message, error.driver_code());
+  }
 }
 
 }  // namespace
@@ -70,7 +83,7 @@ struct BERTH_HIDDEN Runtime::State {
     const DeviceType type = DeviceType::register_name(plugin.type);
     registry.require_no_backend(type);
     try {
-      registry.register_backend(type, open_pjrt(plugin));
+      registry.register_backend(type, open_with_variables(plugin));
     } catch (const Error& error) {
       registry.note_backend_problem(type, error.what());
       opened.driver->report(Severity::warning, format_text("device type {} has no devices: {}",
@@ -165,7 +178,7 @@ void Runtime::register_pjrt(std::string_view type, const std::string& path,
                             std::vector<PjrtOption> options) {
   const DeviceType registered = DeviceType::register_name(type);
   state_->registry.require_no_backend(registered);  // before the plug-in is loaded
-  register_backend(registered, open_pjrt({std::string(type), path, std::move(options)}));
+  register_backend(registered, open_with_variables({std::string(type), path, std::move(options)}));
 }
 
 DeviceBuffers& Runtime::buffers() {

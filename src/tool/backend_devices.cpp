@@ -2,6 +2,7 @@
 #include "tool/backend_devices.hpp"
 
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -33,6 +34,7 @@ std::vector<DeviceType> types_of(const DeviceRegistry& devices) {
   return types;
 }
 
+/// Empty if the backend fails to report it; an attribute of the device may say why.
 BackendMemory memory_of(const DeviceRegistry& devices, Device device) {
   try {
     return devices.device_memory(device);
@@ -84,29 +86,34 @@ Json device_json(const DeviceRegistry& devices, Device device) {
       {"attributes", std::move(attributes)}};
 }
 
+std::string device_rows(const Table& table, const DeviceRegistry& devices, Device device) {
+  const DeviceDescription description = devices.describe(device);
+  const std::string memory =
+      description.memory_bytes ? format_bytes(*description.memory_bytes) : "unknown";
+  return table.row({device.to_string(), memory, printable(description.kind)}) +
+         wrapped(printable(description.name), kDetailIndent) +
+         wrapped(facts_line(devices, device, description), kDetailIndent);
+}
+
 }  // namespace
 
-std::string backend_devices_text(const DeviceRegistry& devices) {
+std::string backend_devices_text(const DeviceRegistry& devices, bool explain) {
   const Table table({{"device", 8}, {"memory", 9, true}, {"kind", 0}});
   std::string text;
   for (const DeviceType type : types_of(devices)) {
     if (!text.empty()) text += '\n';
     const std::string problem = devices.backend_problem(type);
-    if (!problem.empty()) {
-      text += wrapped(printable(fmt::format("{}: no devices: {}", type.name(), problem)), 0);
-      continue;
-    }
-    text += wrapped(fmt::format("{}: {}", type.name(), printable(devices.backend_name(type))), 0);
-    text += table.header();
-    for (int ordinal = 0; ordinal < devices.count(type); ++ordinal) {
-      const Device device = Device::of(type, ordinal);
-      const DeviceDescription description = devices.describe(device);
-      text +=
-          table.row({device.to_string(),
-                     description.memory_bytes ? format_bytes(*description.memory_bytes) : "unknown",
-                     printable(description.kind)});
-      text += wrapped(printable(description.name), kDetailIndent);
-      text += wrapped(facts_line(devices, device, description), kDetailIndent);
+    const std::string title = problem.empty()
+                                  ? fmt::format("{}: {}", type.name(), devices.backend_name(type))
+                                  : fmt::format("{}: no devices: {}", type.name(), problem);
+    text += wrapped(printable(title), 0);
+    const std::vector<DeviceExplanation> explained = devices.explain(type);
+    if (problem.empty() || !explained.empty()) text += table.header();
+    for (const DeviceExplanation& each : explained) {
+      text += each.logical
+                  ? device_rows(table, devices, Device::of(type, *each.logical))
+                  : table.row({"hidden", "unknown", fmt::format("chip {}", each.physical)});
+      if (explain) text += wrapped(printable(each.sentence), kDetailIndent);
     }
   }
   return text;
@@ -121,9 +128,17 @@ Json backend_devices_json(const DeviceRegistry& devices) {
         list.emplace_back(Json{{"type", type.name()},
                                {"backend", name.empty() ? Json(nullptr) : Json(name)},
                                {"problem", problem.empty() ? Json(nullptr) : Json(problem)},
-                               {"devices", Json::array()}});
-    for (int ordinal = 0; ordinal < devices.count(type); ++ordinal)
-      entry["devices"].push_back(device_json(devices, Device::of(type, ordinal)));
+                               {"devices", Json::array()},
+                               {"hidden", Json::array()}});
+    for (const DeviceExplanation& each : devices.explain(type)) {
+      if (each.logical) {
+        Json device = device_json(devices, Device::of(type, *each.logical));
+        device["explanation"] = each.sentence;
+        entry["devices"].push_back(std::move(device));
+      } else {
+        entry["hidden"].push_back({{"chip", each.physical}, {"explanation", each.sentence}});
+      }
+    }
   }
   return list;
 }

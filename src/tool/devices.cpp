@@ -67,7 +67,7 @@ std::unique_ptr<Runtime> make_runtime_of_topology(const DevicesOptions& options)
                     quoted_argument(options.topology)));
   }
   std::unique_ptr<DeviceBackend> backend =
-      open_pjrt_topology({type, plugin->path}, options.topology.substr(colon + 1));
+      open_pjrt_topology({type, plugin->path, plugin->options}, options.topology.substr(colon + 1));
   of_runtime.pjrt.erase(plugin);
   auto runtime = open_runtime(options, std::move(of_runtime));
   runtime->register_backend(type, std::move(backend));
@@ -95,7 +95,7 @@ ExitCode list_devices(const DevicesOptions& options) {
   print(none ? "no devices\n" : fmt::format("\n{}", devices_text(devices, options.explain)));
   const std::string peers = peer_matrix(devices);
   if (!peers.empty()) print(fmt::format("\n{}", peers));
-  const std::string others = backend_devices_text(devices);
+  const std::string others = backend_devices_text(devices, options.explain);
   if (!others.empty()) print(fmt::format("\n{}", others));
   return ExitCode::ok;
 }
@@ -204,7 +204,9 @@ void add_devices_command(CommandLine& berth) {
       "device/GPU instance/compute instance. Several visible devices are followed by\n"
       "the matrix of peer access. If no driver is found, the list is empty, and the\n"
       "driver line says why; a --driver that cannot be opened is an error.\n"
-      "Devices of PJRT plug-ins (BERTH_CONF=pjrt=TYPE:PATH) follow.\n\n"
+      "Devices of PJRT plug-ins (BERTH_CONF=pjrt=TYPE:PATH) follow, and TPU chips of\n"
+      "the machine that they do not show: `hidden`. --topology passes the options of\n"
+      "TYPE in BERTH_CONF to the topology.\n\n"
       "Examples:\n"
       "  berth devices\n"
       "  CUDA_VISIBLE_DEVICES=1 berth devices --explain\n"

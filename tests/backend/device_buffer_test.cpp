@@ -181,6 +181,57 @@ TEST_CASE("a failure while a file is read ends the transfer and frees what was b
   while (fixture.machine->fillings_live > 0) std::this_thread::yield();
 }
 
+TEST_CASE("a cancelled copy of a file waits for no part, and makes room for the next file") {
+  BackendFixture fixture;
+  fixture.machine->is_late = true;
+  const TemporaryFolder folder;
+  const auto content = numbered_bytes(12_MiB);
+  const File file = File::open_to_read(write_file(folder, content));
+  const DeviceBuffer first =
+      fixture.buffers().create(fixture.device(0), FileRange{file, 0, 12_MiB});
+  while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+  const DeviceBuffer second =
+      fixture.buffers().create(fixture.device(1), FileRange{file, 0, 1_MiB});
+  Transfer ready = first.ready();
+  ready.cancel();
+  // The first two writes are still pending, and the parts that they read are kept.
+  while (fixture.machine->pending_count() < 3) std::this_thread::yield();
+  CHECK(fixture.machine->parts_written == 3);
+  CHECK_FALSE(ready.is_done());
+  fixture.machine->run_all();
+  message_of<Cancelled>([&] { ready.wait(); });
+  fixture.machine->is_late = false;
+  second.ready().wait();
+  CHECK(content_of(second) == numbered_bytes(1_MiB));
+}
+
+TEST_CASE("a write that fails ends a copy of a file that waits for an earlier part") {
+  BackendFixture fixture;
+  fixture.machine->is_late = true;
+  const TemporaryFolder folder;
+  const File file = File::open_to_read(write_file(folder, numbered_bytes(12_MiB)));
+  const DeviceBuffer buffer =
+      fixture.buffers().create(fixture.device(0), FileRange{file, 0, 12_MiB});
+  while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+  const auto first = fixture.machine->take_next();
+  fixture.machine->failure = "broken";
+  CHECK(fixture.machine->run_next());  // the second part
+  while (fixture.machine->fillings_live > 0) std::this_thread::yield();
+  fixture.machine->failure.clear();
+  first();
+  CHECK(message_of<BackendError>([&] { buffer.ready().wait(); }) == "fake: broken");
+}
+
+TEST_CASE("a backend that refuses a part is the reason of the failure") {
+  BackendFixture fixture;
+  fixture.machine->refuses_parts = true;
+  const TemporaryFolder folder;
+  const File file = File::open_to_read(write_file(folder, numbered_bytes(12_MiB)));
+  const DeviceBuffer buffer =
+      fixture.buffers().create(fixture.device(0), FileRange{file, 0, 12_MiB});
+  CHECK(message_of<BackendError>([&] { buffer.ready().wait(); }) == "fake: no part");
+}
+
 TEST_CASE("an asynchronous operation ends when the backend completes it, and destructors wait") {
   BackendFixture fixture;
   fixture.machine->is_late = true;

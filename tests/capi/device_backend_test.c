@@ -41,6 +41,12 @@ static void devices_are_described(berth_runtime* runtime, int type) {
                 "1048576,\"attributes\":{\"id\":1,\"process_index\":0,\"local_hardware_id\":101,"
                 "\"coords\":[1,0,0],\"num_cores\":2,\"scale\":2.5,\"is_test\":true,\"vendor\":"
                 "\"berth\"}}"));
+  CHECK_OK(berth_device_type_explain(runtime, type, &text));
+  CHECK(strstr(text, "[{\"logical\":0,\"physical\":100,\"sentence\":\"Visible as cpjrt:0: ") ==
+        text);
+  berth_string_free(text);
+  CHECK_OK(berth_device_type_explain(runtime, BERTH_DEVICE_CPU, &text));
+  CHECK(text_is(text, "[]"));
   berth_backend_memory memory = BERTH_BACKEND_MEMORY_INIT;
   CHECK_OK(berth_device_get_backend_memory(runtime, device_of(type, 0), &memory));
   CHECK(memory.bytes_used == 0 && memory.bytes_limit == 1 << 20);
@@ -98,6 +104,37 @@ static void bytes_survive(const struct machine* machine, int type) {
   CHECK(counters.buffers_live == 0 && counters.buffers_created == 1);
   free(host);
   free(back);
+}
+
+static void a_buffer_is_written_to_a_file(berth_runtime* runtime, int type) {
+  char path[] = "/tmp/berth-test-XXXXXX";
+  const int descriptor = mkstemp(path);
+  CHECK(descriptor >= 0);
+  unsigned char host[1000];
+  unsigned char back[903];
+  for (size_t i = 0; i < sizeof host; ++i) host[i] = (unsigned char)(i * 3);
+  berth_file* file = NULL;
+  berth_buffer* buffer = NULL;
+  berth_transfer* transfer = NULL;
+  size_t done = 0;
+  CHECK_OK(berth_file_open_to_write(path, BERTH_FILE_AUTOMATIC, &file));
+  CHECK_OK(berth_buffer_create(runtime, device_of(type, 0), host, sizeof host, NULL, &buffer));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target",
+              berth_buffer_read_to_file(buffer, NULL, 3, 100, 900, NULL, &transfer));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "are not in a buffer",
+              berth_buffer_read_to_file(buffer, file, 3, 101, 900, NULL, &transfer));
+  CHECK_OK(berth_buffer_read_to_file(buffer, file, 3, 100, 900, NULL, NULL));
+  CHECK_OK(berth_buffer_read_to_file(buffer, file, 3, 100, 900, NULL, &transfer));
+  berth_buffer_free(buffer);
+  CHECK_OK(berth_transfer_wait(transfer));
+  CHECK_OK(berth_transfer_progress(transfer, &done, NULL));
+  CHECK(done == 900);
+  berth_transfer_release(transfer);
+  berth_file_close(file);
+  CHECK(read(descriptor, back, sizeof back) == (ssize_t)sizeof back);
+  CHECK(memcmp(host + 100, back + 3, 900) == 0);
+  close(descriptor);
+  unlink(path);
 }
 
 static void a_file_fills_a_buffer(berth_runtime* runtime, int type) {
@@ -190,6 +227,7 @@ void test_device_backend(void) {
   devices_are_described(machine.runtime, type);
   bytes_survive(&machine, type);
   a_file_fills_a_buffer(machine.runtime, type);
+  a_buffer_is_written_to_a_file(machine.runtime, type);
   memory_is_mapped_until_it_is_freed(machine.runtime, type);
   refusals_have_a_status(machine.runtime, path);
   a_topology_is_described(machine.runtime, path);

@@ -27,6 +27,8 @@ static void backend_functions(berth_runtime* runtime) {
   CHECK_REFUSED("name", berth_device_type_get_backend(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_type_get_problem(NULL, 0, &text));
   CHECK_REFUSED("problem", berth_device_type_get_problem(runtime, 0, NULL));
+  CHECK_REFUSED("runtime", berth_device_type_explain(NULL, 0, &text));
+  CHECK_REFUSED("json", berth_device_type_explain(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_describe(NULL, cpu, &text));
   CHECK_REFUSED("json", berth_device_describe(runtime, cpu, NULL));
   CHECK_REFUSED("runtime", berth_device_get_backend_memory(NULL, cpu, &memory));
@@ -64,6 +66,7 @@ static void buffer_functions(const struct machine* machine) {
   CHECK_REFUSED("buffer", berth_buffer_get_bytes(NULL, &bytes));
   CHECK_REFUSED("buffer", berth_buffer_get_transfer(NULL, &transfer));
   CHECK_REFUSED("buffer", berth_buffer_read(NULL, &data, 0, 1, NULL, &transfer));
+  CHECK_REFUSED("buffer", berth_buffer_read_to_file(NULL, NULL, 0, 0, 1, NULL, &transfer));
   CHECK_REFUSED("runtime",
                 berth_buffer_copy(NULL, &data, NULL, 0, 1, machine->stream, NULL, &transfer));
   CHECK_REFUSED("source",

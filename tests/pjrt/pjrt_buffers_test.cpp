@@ -70,9 +70,28 @@ TEST_CASE("a file fills a buffer, in parts if the plug-in supports them") {
     for (const bool no_parts : {false, true}) {
       PluginFixture fixture({{"late", is_late}, {"no_parts", no_parts}});
       const DeviceBuffer buffer =
-          fixture.buffers().create(fixture.device(0), FileRange{file, 0, content.size()});
+          fixture.buffers().create(fixture.device(1), FileRange{file, 0, content.size()});
       CHECK(content_of(buffer) == content);  // behind the filling
+      // The plug-in refuses a copy to the device that the buffer is on.
+      CHECK(content_of(fixture.buffers().create(fixture.device(0), buffer)) == content);
       CHECK(buffer.ready().bytes_done() == content.size());
+    }
+  }
+}
+
+TEST_CASE("a buffer is written to a file, also where the plug-in reads whole buffers only") {
+  const TemporaryFolder folder;
+  const auto content = numbered_bytes(9_MiB + 5);
+  for (const bool is_late : {false, true}) {
+    for (const bool no_raw_reads : {false, true}) {
+      PluginFixture fixture({{"late", is_late}, {"no_raw_reads", no_raw_reads}});
+      const std::string path = (folder.path() / "written").string();
+      const DeviceBuffer buffer =
+          fixture.buffers().create(fixture.device(1), content.data(), content.size());
+      buffer.read(FileRange{File::open_to_write(path), 0, 9_MiB}, 5).wait();
+      std::vector<std::byte> written(9_MiB);
+      File::open_to_read(path).read(written, 0);
+      CHECK(std::equal(written.begin(), written.end(), content.begin() + 5));
     }
   }
 }

@@ -10,6 +10,7 @@
 
 #include "berth/configuration.hpp"
 #include "berth/pjrt.hpp"
+#include "berth/statistics.hpp"
 
 #include "pjrt/plugin_fixture.hpp"
 #include "support/environment.hpp"
@@ -72,6 +73,21 @@ TEST_CASE("a plug-in without memory statistics reports none") {
   const BackendMemory memory = fixture.runtime().devices().device_memory(fixture.device(0));
   CHECK_FALSE(memory.bytes_used.has_value());
   CHECK_FALSE(fixture.runtime().devices().describe(fixture.device(0)).memory_bytes.has_value());
+}
+
+TEST_CASE("statistics that fail leave the memory of the devices unknown, and say why") {
+  constexpr std::int64_t kInternal = 13;
+  PluginFixture fixture({{"fail", "Device_MemoryStats"s}, {"fail_code", kInternal}});
+  const DeviceRegistry& devices = fixture.runtime().devices();
+  const DeviceDescription description = devices.describe(fixture.device(1));
+  CHECK_FALSE(description.memory_bytes.has_value());
+  const std::string why = "PJRT_Device_MemoryStats failed with INTERNAL (13): told to fail";
+  CHECK(contains(std::get<std::string>(attribute(description, "memory_stats_error").value), why));
+  CHECK(contains(message_of<BackendError>([&] { return devices.device_memory(fixture.device(1)); }),
+                 why));
+  const auto content = numbered_bytes(1000);
+  CHECK(content_of(fixture.buffers().create(fixture.device(1), content.data(), 1000)) == content);
+  CHECK_FALSE(fixture.runtime().statistics().backend_devices[1].memory.bytes_used.has_value());
 }
 
 TEST_CASE("BERTH_CONF registers plug-ins with options") {
@@ -178,6 +194,14 @@ TEST_CASE("errors and descriptions name the variables that select devices of the
   CHECK(refusal("mytpu") ==
         "mytpu:7: no such device: there are mytpu:0 to mytpu:1; TPU_VISIBLE_CHIPS=\"0,1\"");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
+  const auto open_error = [](const char* type) {
+    return message_of<BackendError>([&] {
+      Simulation().runtime->register_pjrt(type, plugin_path("current"),
+                                          {{"fail", "Client_Create"s}});
+    });
+  };
+  CHECK(contains(open_error("mytpu"), "told to fail\\x0ahere; TPU_VISIBLE_CHIPS=\"0,1\""));
+  CHECK_FALSE(contains(open_error("other"), "TPU_VISIBLE_CHIPS"));
   unsetenv("TPU_VISIBLE_CHIPS");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
 }

@@ -23,8 +23,9 @@ namespace berth::test {
 /// Threads  Settings are changed while no operation is starting.
 struct FakeMachine {
   int devices = 2;
-  bool is_late = false;  ///< operations wait for run_next()
-  bool can_fill = true;  ///< buffers can be written in parts
+  bool is_late = false;        ///< operations wait for run_next()
+  bool can_fill = true;        ///< buffers can be written in parts
+  bool refuses_parts = false;  ///< but no part is written
   bool reports_memory = true;
   bool drops = false;          ///< operations are dropped without a result
   bool gives_nothing = false;  ///< operations succeed, and there is no buffer
@@ -36,17 +37,19 @@ struct FakeMachine {
   std::atomic<int> backends_live = 0;
   std::atomic<int> parts_written = 0;
 
+  /// The oldest pending operation, which is no longer pending; empty if there is none.
+  std::function<void()> take_next() {
+    const std::lock_guard lock(mutex);
+    if (pending.empty()) return {};
+    std::function<void()> next = std::move(pending.front());
+    pending.pop_front();
+    return next;
+  }
   /// Runs the oldest pending operation; false if there is none.
   bool run_next() {
-    std::function<void()> next;
-    {
-      const std::lock_guard lock(mutex);
-      if (pending.empty()) return false;
-      next = std::move(pending.front());
-      pending.pop_front();
-    }
-    next();
-    return true;
+    const std::function<void()> next = take_next();
+    if (next != nullptr) next();
+    return next != nullptr;
   }
   void run_all() {
     while (run_next()) {
@@ -142,6 +145,7 @@ class FakeBackend final : public DeviceBackend {
     void write(std::size_t offset, std::span<const std::byte> content, bool /*is_last*/,
                Done done) override {
       backend.refuse_if_told();
+      if (backend.machine_->refuses_parts) throw BackendError("fake: no part", 13);
       ++backend.machine_->parts_written;
       backend.start(std::move(done), [to = bytes, offset, content] {
         std::copy(content.begin(), content.end(), to->begin() + std::ptrdiff_t(offset));

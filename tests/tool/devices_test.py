@@ -196,6 +196,44 @@ class DevicesOfPlugins(CommandTest):
         self.assertIn("/nonexistent.so", backend["problem"])
         self.assertEqual(backend["devices"], [])
 
+    def test_visibility_of_chips_is_explained_as_that_of_cuda_devices(self):
+        env = {"BERTH_CONF": f"pjrt=tpu:{self.PATH}", "TPU_VISIBLE_CHIPS": "7,100"}
+        out = self.assert_success(berth("devices", "--explain", env=env)).out
+        text = out.replace("\n          ", " ")
+        self.assertIn('Visible as tpu:0: TPU_VISIBLE_CHIPS="7,100" names chip 100', text)
+        self.assertIn('tpu:1: the backend shows chip 101, although TPU_VISIBLE_CHIPS="7,100"', text)
+        self.assertRegex(out, r"(?m)^hidden +unknown  chip 7$")
+        self.assertRegex(text, r'Hidden: TPU_VISIBLE_CHIPS="7,100" names chip 7, which the')
+        self.assertLessEqual(max(map(len, out.splitlines())), 80, out)
+        self.assertNotIn("Visible as tpu", berth("devices", env=env).out)
+        (backend,) = self.assert_success(berth("devices", "--json", env=env)).json()["backends"]
+        self.assertIn("names chip 100", backend["devices"][0]["explanation"])
+        self.assertEqual([each["chip"] for each in backend["hidden"]], [7])
+        self.assertIn("names chip 7", backend["hidden"][0]["explanation"])
+
+    def test_a_client_that_fails_is_shown_with_the_variables_that_select_devices(self):
+        conf = f"pjrt=tpu:{self.PATH}?fail=Client_Create"
+        env = {"BERTH_CONF": conf, "TPU_VISIBLE_CHIPS": "5"}
+        outcome = self.assert_success(berth("devices", "--explain", env=env), quiet=False)
+        text = "".join(outcome.out.split())
+        problem = 'PJRT_Client_Create failed with INTERNAL (13): told to fail'
+        self.assertIn("".join(problem.split()), text)
+        self.assertIn('TPU_VISIBLE_CHIPS="5"', text)
+        self.assertIn("Hidden:chip5hasnoclient,becausetheplug-inoftpucannotbeused", text)
+
+    def test_statistics_that_fail_are_shown_as_the_error(self):
+        env = self.conf("?fail=Device_MemoryStats")
+        (backend,) = self.assert_success(berth("devices", "--json", env=env)).json()["backends"]
+        for device in backend["devices"]:
+            self.assertIsNone(device["memory_bytes"])
+            why = device["attributes"]["memory_stats_error"]
+            self.assertIn("PJRT_Device_MemoryStats failed with INTERNAL (13)", why)
+
+    def test_a_topology_gets_the_options_of_the_plugin(self):
+        env = self.conf("?label=labelled")
+        outcome = self.assert_success(berth("devices", "--topology", "test:test:4", env=env))
+        self.assertIn("test: PJRT labelled topology test:4, API 0.81", outcome.out)
+
     def test_a_topology_needs_no_hardware(self):
         outcome = berth("devices", "--topology", "test:test:4", env=self.conf())
         out = self.assert_success(outcome).out

@@ -15,15 +15,15 @@ namespace berth::pjrt {
 inline std::shared_ptr<Content> new_content(Device& device, std::size_t bytes) {
   auto* const content = new Content;
   content->bytes.resize(bytes);
-  device.bytes_in_use += std::int64_t(bytes);
-  return {content, [&device](Content* freed) {
-            device.bytes_in_use -= std::int64_t(freed->bytes.size());
+  *device.bytes_in_use += std::int64_t(bytes);
+  return {content, [in_use = device.bytes_in_use](Content* freed) {
+            *in_use -= std::int64_t(freed->bytes.size());
             delete freed;
           }};
 }
 
 inline Error* refuse_beyond(const Device& device, std::int64_t bytes) {
-  if (device.bytes_in_use + bytes <= device.client->knobs.memory_bytes) return nullptr;
+  if (*device.bytes_in_use + bytes <= device.client->knobs.memory_bytes) return nullptr;
   return new_error(Code::resource_exhausted, "no room for " + std::to_string(bytes) + " bytes");
 }
 
@@ -36,7 +36,7 @@ inline Error* call(const Function<BufferFromHostArgs>& function, BufferFromHostA
   const auto content = new_content(*args.device, bytes);
   const auto done = std::make_shared<Completion>();
   if (!gives_nothing(client, function)) args.buffer = new Buffer{&client, args.device, content};
-  args.done_with_host_buffer = new Event{done, client.knobs.fail == "Event_OnReady"};
+  args.done_with_host_buffer = new Event{done, &client};
   run(client, function, content->filled, nullptr,
       [content, data = args.data, bytes] { std::memcpy(content->bytes.data(), data, bytes); });
   if (client.knobs.holds_source)
@@ -48,7 +48,10 @@ inline Error* call(const Function<BufferFromHostArgs>& function, BufferFromHostA
 
 inline Error* call(const Function<BufferArgs>& function, BufferArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
-  delete args.buffer;
+  if (args.buffer->client->knobs.leaks)
+    leaked.keep(args.buffer);
+  else
+    delete args.buffer;
   return nullptr;
 }
 
@@ -111,8 +114,9 @@ inline Error* call(const Function<CreateAsyncArgs>& function, CreateAsyncArgs& a
   if (args.client->knobs.no_parts) return new_error(Code::unimplemented, "no parts");
   RETURN_IF_ERROR(refuse_beyond(*args.memory->device, args.shapes[0].dims[0]));
   if (gives_nothing(*args.client, function)) return nullptr;
-  args.manager = new TransferManager{
-      args.client, new_content(*args.memory->device, std::size_t(args.shapes[0].dims[0]))};
+  Device& device = *args.memory->device;
+  args.manager = new TransferManager{args.client, &device,
+                                     new_content(device, std::size_t(args.shapes[0].dims[0]))};
   return nullptr;
 }
 
@@ -142,7 +146,7 @@ inline Error* call(const Function<RetrieveBufferArgs>& function, RetrieveBufferA
   Client& client = *args.manager->client;
   RETURN_IF_ERROR(told_error(client, function));
   if (!gives_nothing(client, function))
-    args.buffer = new Buffer{&client, client.devices[0], args.manager->content};
+    args.buffer = new Buffer{&client, args.manager->device, args.manager->content};
   return nullptr;
 }
 

@@ -2,6 +2,8 @@
 // What the functions of the plug-in have in common.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -12,16 +14,39 @@
 
 namespace berth::pjrt {
 
+/// Structs that were refused for their size.
+inline std::atomic<int> refused_sizes = 0;
+
 #define RETURN_IF_ERROR(expression) \
   if (Error* const error_ = (expression); error_ != nullptr) return error_
 
+/// The size of the plug-in's own struct.
 template <class Args>
-Error* check_size(const Function<Args>& function, const Args& args, std::size_t longer = 0) {
-  const std::size_t expected = function.args_bytes + longer;
-  if (args.struct_size >= expected) return nullptr;
+std::size_t own_size(const Function<Args>& function) {
+  if (PLUGIN_SHORTER && kNeededBytes<Args> != 0) return kNeededBytes<Args>;
+  return function.args_bytes + PLUGIN_LONGER;
+}
+
+/// Members that berth does not know have no value.
+template <class Args>
+bool has_only_known(const Function<Args>& function, const Args& args) {
+  const auto* const bytes = reinterpret_cast<const char*>(&args);
+  return std::all_of(bytes + std::min(function.args_bytes, args.struct_size),
+                     bytes + args.struct_size, [](char byte) { return byte == 0; });
+}
+
+template <class Args>
+Error* check_size(const Function<Args>& function, const Args& args) {
+  const std::size_t expected = own_size(function);
+  const bool fits = PLUGIN_SHORTER ? args.struct_size == expected : args.struct_size >= expected;
+  if (fits && has_only_known(function, args)) return nullptr;
+  ++refused_sizes;
+  if (PLUGIN_TERSE || fits)
+    return new_error(Code::invalid_argument, "a struct is not as it should be");
   return new_error(Code::invalid_argument, std::string("Unexpected ") + function.name +
                                                "_Args size: expected " + std::to_string(expected) +
-                                               ", got " + std::to_string(args.struct_size));
+                                               ", got " + std::to_string(args.struct_size) +
+                                               ". Check installed software versions.");
 }
 
 /// The error that a client was told to return from this function.
@@ -61,7 +86,7 @@ template <class Args>
 Event* event_of(const Client& client, const Function<Args>& function,
                 std::shared_ptr<Completion> completion) {
   if (gives_nothing(client, function)) return nullptr;
-  return new Event{std::move(completion), client.knobs.fail == "Event_OnReady"};
+  return new Event{std::move(completion), &client};
 }
 
 }  // namespace berth::pjrt

@@ -103,7 +103,7 @@ struct Completion {
 
 struct Event {
   std::shared_ptr<Completion> completion;
-  bool refuses_callbacks = false;
+  const Client* client;
   Counted counted{live.events};
 };
 
@@ -120,8 +120,27 @@ struct Buffer {
   Counted counted{live.buffers};
 };
 
+/// Buffers that clients were told to leak.
+class Leaked {
+ public:
+  void keep(Buffer* buffer) {
+    const std::lock_guard lock(mutex_);
+    buffers_.emplace_back(buffer);
+  }
+  void free() {
+    const std::lock_guard lock(mutex_);
+    buffers_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+};
+inline Leaked leaked;
+
 struct TransferManager {
   Client* client;
+  Device* device;
   std::shared_ptr<Content> content;
   Counted counted{live.managers};
 };
@@ -132,7 +151,9 @@ struct Description {
   std::string name;
   std::string kind = "test device";
   std::vector<std::int64_t> coordinates;
-  std::vector<NamedValue> attributes;
+  std::string lie;
+  std::vector<char> attributes;  ///< NamedValues, which may be longer than berth knows
+  std::size_t attribute_count = 0;
 };
 struct Memory {
   Device* device;
@@ -141,12 +162,15 @@ struct Device {
   Client* client = nullptr;
   Description description;
   Memory memory{this};
-  std::atomic<std::int64_t> bytes_in_use = 0;
+  /// Shared with buffers, which may be leaked beyond the end of the client.
+  std::shared_ptr<std::atomic<std::int64_t>> bytes_in_use =
+      std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
 struct Topology {
   std::vector<std::unique_ptr<Description>> owned;
   std::vector<Description*> descriptions;
+  std::string label = "test";
   Counted counted{live.topologies};
 };
 
@@ -206,11 +230,16 @@ struct Knobs {
   bool no_parts = false;      ///< transfer managers are unimplemented
   bool throws = false;        ///< a client is not created, but an exception is thrown
   bool holds_source = false;  ///< a source is in use until release_sources()
+  bool leaks = false;         ///< what should be freed is kept
   float scale = 1;            ///< reported as an attribute
   std::string gives_nothing;  ///< the function that reports success without an object
+  std::string callback;       ///< how Event_OnReady calls back: "twice", "never", "and refuses"
+  std::string lie;            ///< what is wrong with what is described
   std::string fail;           ///< the function, without "PJRT_", that returns an error
   std::string fail_event;     ///< the function whose event has an error
   std::int64_t fail_code = static_cast<int>(Code::internal);
+  std::int64_t dies_after = -1;                       ///< calls until every call fails; -1: never
+  std::int64_t attribute_bytes = sizeof(NamedValue);  ///< what each attribute says of its size
 };
 
 /// Ends of the use of sources that clients hold.

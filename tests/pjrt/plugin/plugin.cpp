@@ -3,7 +3,11 @@
 //
 //   PLUGIN_MAJOR, PLUGIN_MINOR  the version of the API
 //   PLUGIN_SLOTS                slots of the table; those behind do not exist
-//   PLUGIN_LONGER_CREATE        bytes by which PJRT_Client_Create_Args is longer than berth knows
+//   PLUGIN_LONGER               bytes by which every struct is longer than berth knows
+//   PLUGIN_SHORTER              1: some structs are shorter, and no struct may have another size
+//   PLUGIN_TERSE                1: a refusal does not say which size is expected
+//   PLUGIN_VERSION_BYTES        the size that the version says it has
+//   PLUGIN_NO_AWAIT             1: there is no PJRT_Event_Await
 //
 // As plug-ins of OpenXLA do, every function refuses arguments that are shorter than it knows.
 #include <algorithm>
@@ -16,38 +20,12 @@
 #include "berth/export.h"
 
 #include "pjrt/plugin/buffer_calls.hpp"
+#include "pjrt/plugin/description_calls.hpp"
 
 namespace berth::pjrt {
 namespace {
 
 constexpr std::size_t kSlots = 118;
-
-void describe(Description& description, int id, float scale) {
-  description.id = id;
-  description.name = "TestDevice(id=" + std::to_string(id) + ")";
-  description.coordinates = {id, 0, 0};
-  const auto value = [](std::string_view name, ValueType type, std::size_t count) {
-    NamedValue named{};
-    named.struct_size = sizeof named;
-    named.name = name.data();
-    named.name_bytes = name.size();
-    named.type = type;
-    named.value_count = count;
-    return named;
-  };
-  NamedValue coordinates = value("coords", ValueType::int64_list, 3);
-  coordinates.int64_list = description.coordinates.data();
-  NamedValue cores = value("num_cores", ValueType::int64, 1);
-  cores.int64 = 2;
-  NamedValue scaled = value("scale", ValueType::float32, 1);
-  scaled.float32 = scale;
-  NamedValue flag = value("is_test", ValueType::boolean, 1);
-  flag.boolean = true;
-  NamedValue text = value("vendor", ValueType::string, 5);
-  text.string = "berth, and more";
-  NamedValue unknown = value("unknown", static_cast<ValueType>(99), 1);
-  description.attributes = {coordinates, cores, scaled, flag, text, unknown};
-}
 
 Knobs read_knobs(const ClientCreateArgs& args) {
   Knobs knobs;
@@ -68,20 +46,35 @@ Knobs read_knobs(const ClientCreateArgs& args) {
     if (name == "fail") knobs.fail = text();
     if (name == "fail_event") knobs.fail_event = text();
     if (name == "fail_code") knobs.fail_code = option.int64;
+    if (name == "callback") knobs.callback = text();
+    if (name == "lie") knobs.lie = text();
+    if (name == "leaks") knobs.leaks = option.boolean;
+    if (name == "dies_after") knobs.dies_after = option.int64;
+    if (name == "attribute_bytes") knobs.attribute_bytes = option.int64;
   }
   return knobs;
 }
 
+/// Functions of errors refuse a short struct without a word. Who calls can know their size only by
+/// the version.
+bool is_long_enough(std::size_t struct_size, std::size_t args_bytes) {
+  return struct_size >= args_bytes + (PLUGIN_MINOR > kMinorKnown ? PLUGIN_LONGER : 0);
+}
+
 void error_destroy(ErrorDestroyArgs* args) {
+  if (!is_long_enough(args->struct_size, sizeof *args)) return;
   delete args->error;
 }
 
 void error_message(ErrorMessageArgs* args) {
+  if (!is_long_enough(args->struct_size, sizeof *args)) return;
   args->message = args->error->message.data();
   args->message_bytes = args->error->message.size();
 }
 
 Error* error_code(ErrorCodeArgs* args) {
+  if (!is_long_enough(args->struct_size, offsetof(ErrorCodeArgs, code) + sizeof(Code)))
+    return new_error(Code::invalid_argument, "a short struct");
   args->code = args->error->code;
   return nullptr;
 }
@@ -108,19 +101,41 @@ Error* call(const Function<EventIsReadyArgs>& function, EventIsReadyArgs& args) 
 
 Error* call(const Function<EventOnReadyArgs>& function, EventOnReadyArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
-  if (args.event->refuses_callbacks) return new_error(Code::internal, "no callbacks");
+  const Knobs& knobs = args.event->client->knobs;
+  if (knobs.fail == "Event_OnReady") return new_error(Code::internal, "no callbacks");
+  if (knobs.callback == "never") return nullptr;
+  const bool calls_twice = knobs.callback == "twice";
   args.event->completion->when_over(
-      [callback = args.callback, user = args.user](const Completion& completion) {
+      [callback = args.callback, user = args.user, calls_twice](const Completion& completion) {
         callback(completion.error(), user);
+        if (calls_twice) callback(new_error(Code::data_loss, "told to call back twice"), user);
       });
+  if (knobs.callback == "and refuses") return new_error(Code::internal, "no callbacks");
   return nullptr;
 }
 
+/// Until every call fails; -1: none will.
+std::atomic<std::int64_t> calls_left = -1;
+
+/// Whether this call finds the plug-in dead.
+bool is_dead() {
+  std::int64_t left = calls_left;
+  while (left > 0 && !calls_left.compare_exchange_weak(left, left - 1)) {
+  }
+  return left == 0;
+}
+
+template <class Args>
+bool frees(const Function<Args>& function) {
+  return std::string_view(function.name).ends_with("_Destroy") || function.slot == dma_unmap.slot;
+}
+
 Error* call(const Function<ClientCreateArgs>& function, ClientCreateArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args, PLUGIN_LONGER_CREATE));
+  RETURN_IF_ERROR(check_size(function, args));
   auto client = std::make_unique<Client>(read_knobs(args));
   RETURN_IF_ERROR(told_error(*client, function));
   if (client->knobs.throws) throw std::runtime_error("an exception of the plug-in");
+  calls_left = client->knobs.dies_after;
   args.client = gives_nothing(*client, function) ? nullptr : client.release();
   return nullptr;
 }
@@ -128,116 +143,7 @@ Error* call(const Function<ClientCreateArgs>& function, ClientCreateArgs& args) 
 Error* call(const Function<ClientDestroyArgs>& function, ClientDestroyArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
   delete args.client;
-  return nullptr;
-}
-
-Error* call(const Function<ClientTextArgs>& function, ClientTextArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  const std::string_view text =
-      function.slot == client_platform_name.slot ? "test" : "7.1\nbuilt for tests";
-  args.text = text.data();
-  args.text_bytes = text.size();
-  return nullptr;
-}
-
-Error* call(const Function<ClientDevicesArgs>& function, ClientDevicesArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  RETURN_IF_ERROR(told_error(*args.client, function));
-  args.devices = args.client->devices.data();
-  args.device_count = args.client->devices.size();
-  return nullptr;
-}
-
-Error* call(const Function<DescriptionNumberArgs>& function, DescriptionNumberArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.number = function.slot == description_id.slot ? args.description->id : 0;
-  return nullptr;
-}
-
-Error* call(const Function<DescriptionAttributesArgs>& function, DescriptionAttributesArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.attributes = args.description->attributes.data();
-  args.attribute_count = args.description->attributes.size();
-  return nullptr;
-}
-
-Error* call(const Function<DescriptionTextArgs>& function, DescriptionTextArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  const std::string& text =
-      function.slot == description_kind.slot ? args.description->kind : args.description->name;
-  args.text = text.data();
-  args.text_bytes = text.size();
-  return nullptr;
-}
-
-Error* call(const Function<DeviceDescriptionArgs>& function, DeviceDescriptionArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.description = &args.device->description;
-  return nullptr;
-}
-
-Error* call(const Function<DeviceNumberArgs>& function, DeviceNumberArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.number = args.device->description.id + 100;
-  return nullptr;
-}
-
-Error* call(const Function<DeviceMemoryArgs>& function, DeviceMemoryArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.memory = &args.device->memory;
-  return nullptr;
-}
-
-Error* call(const Function<MemoryStatsArgs>& function, MemoryStatsArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  RETURN_IF_ERROR(told_error(*args.device->client, function));
-  if (!args.device->client->knobs.memory_stats)
-    return new_error(Code::unimplemented, "no statistics");
-  args.bytes_in_use = args.device->bytes_in_use;
-  args.bytes_limit = {args.device->client->knobs.memory_bytes, true};
-  args.allocations = {42, false};
-  return nullptr;
-}
-
-Error* call(const Function<TopologyCreateArgs>& function, TopologyCreateArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  const std::string name(args.name, args.name_bytes);
-  if (!name.starts_with("test:") || name.size() != 6)
-    return new_error(Code::invalid_argument, "no topology " + name);
-  auto topology = std::make_unique<Topology>();
-  for (int id = 0; id < name[5] - '0'; ++id) {
-    topology->owned.push_back(std::make_unique<Description>());
-    describe(*topology->owned.back(), id, 1);
-    topology->descriptions.push_back(topology->owned.back().get());
-  }
-  args.topology = topology.release();
-  return nullptr;
-}
-
-Error* call(const Function<TopologyDestroyArgs>& function, TopologyDestroyArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  delete args.topology;
-  return nullptr;
-}
-
-Error* call(const Function<TopologyTextArgs>& function, TopologyTextArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.text = "test";
-  args.text_bytes = 4;
-  return nullptr;
-}
-
-Error* call(const Function<TopologyDescriptionsArgs>& function, TopologyDescriptionsArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.descriptions = args.topology->descriptions.data();
-  args.description_count = args.topology->descriptions.size();
-  return nullptr;
-}
-
-Error* call(const Function<TopologyAttributesArgs>& function, TopologyAttributesArgs& args) {
-  RETURN_IF_ERROR(check_size(function, args));
-  args.attributes = nullptr;
-  args.attribute_count = 0;
+  calls_left = -1;
   return nullptr;
 }
 
@@ -248,7 +154,10 @@ std::atomic<int> calls[kSlots];
 template <const auto& kFunction>
 Error* entry(typename std::remove_cvref_t<decltype(kFunction)>::Args* args) {
   ++calls[kFunction.slot];
-  return call(kFunction, *args);
+  if (!is_dead()) return call(kFunction, *args);
+  // Nothing can be freed twice, so a dead plug-in frees what it is asked to.
+  Error* const error = frees(kFunction) ? call(kFunction, *args) : nullptr;
+  return error != nullptr ? error : new_error(Code::unavailable, "the plug-in has died");
 }
 
 struct WholeTable {
@@ -259,7 +168,7 @@ struct WholeTable {
 WholeTable make_table() {
   WholeTable whole{};
   whole.table.struct_size = slot_offset(PLUGIN_SLOTS);
-  whole.table.version = {sizeof(Version), nullptr, PLUGIN_MAJOR, PLUGIN_MINOR};
+  whole.table.version = {PLUGIN_VERSION_BYTES, nullptr, PLUGIN_MAJOR, PLUGIN_MINOR};
   whole.slots[kErrorDestroySlot] = reinterpret_cast<const void*>(&error_destroy);
   whole.slots[kErrorMessageSlot] = reinterpret_cast<const void*>(&error_message);
   whole.slots[kErrorCodeSlot] = reinterpret_cast<const void*>(&error_code);
@@ -267,6 +176,7 @@ WholeTable make_table() {
   whole.slots[slot] = reinterpret_cast<const void*>(&entry<member>);
   BERTH_PJRT_FUNCTIONS(SET_SLOT)
 #undef SET_SLOT
+  if (PLUGIN_NO_AWAIT) whole.slots[event_await.slot] = nullptr;
   return whole;
 }
 
@@ -276,7 +186,7 @@ Client::Client(Knobs knobs_) : knobs(std::move(knobs_)), queue(knobs.late) {
   for (int id = 0; id < knobs.devices; ++id) {
     owned.push_back(std::make_unique<Device>());
     owned.back()->client = this;
-    describe(owned.back()->description, id, knobs.scale);
+    describe(owned.back()->description, id, knobs);
     devices.push_back(owned.back().get());
   }
 }
@@ -291,6 +201,16 @@ extern "C" BERTH_API const berth::pjrt::Table* GetPjrtApi() {
 /// Number of live objects of all kinds.
 extern "C" BERTH_API int berth_test_pjrt_live() {
   return berth::pjrt::live.sum();
+}
+
+/// Number of structs that were refused for their size.
+extern "C" BERTH_API int berth_test_pjrt_refused_sizes() {
+  return berth::pjrt::refused_sizes;
+}
+
+/// Frees what clients have leaked.
+extern "C" BERTH_API void berth_test_pjrt_free_leaked() {
+  berth::pjrt::leaked.free();
 }
 
 /// Ends the use of all sources that clients hold.

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/waiters.hpp"
+
+#include <utility>
+
+#include "pjrt/event_watch.hpp"
+
+namespace berth::pjrt {
+namespace {
+
+constexpr int kApiBits = 16;
+
+}  // namespace
+
+std::size_t api_number_of(WaiterId id) {
+  return id & ((std::uintptr_t{1} << kApiBits) - 1);
+}
+
+Waiter::Waiter(EventWatch& watch_, const char* function_) : watch(watch_), function(function_) {
+  watch.add_waiter();
+}
+
+void Waiter::end(std::exception_ptr failure) noexcept {
+  event = nullptr;
+  const DeviceBackend::Done ended = std::move(done);
+  watch.remove_waiter();
+  ended(std::move(failure));  // from here on the watch may be gone
+}
+
+void Waiter::withdraw() noexcept {
+  if (event != nullptr) event->release();
+  watch.remove_waiter();
+}
+
+WaiterId Waiters::add(std::shared_ptr<Waiter> waiter) {
+  const std::size_t number = waiter->watch.api().number();
+  const MutexLock lock(mutex_);
+  const WaiterId id = ++serial_ << kApiBits | number;
+  waiters_.emplace(id, std::move(waiter));
+  return id;
+}
+
+std::shared_ptr<Waiter> Waiters::take(WaiterId id) noexcept {
+  const MutexLock lock(mutex_);
+  const auto found = waiters_.find(id);
+  if (found == waiters_.end()) return nullptr;
+  std::shared_ptr<Waiter> taken = std::move(found->second);
+  waiters_.erase(found);
+  return taken;
+}
+
+std::shared_ptr<Waiter> Waiters::take_before_callback(WaiterId id) {
+  const MutexLock lock(mutex_);
+  const auto found = waiters_.find(id);
+  if (found == waiters_.end()) return nullptr;
+  without_callback_.insert(id);
+  std::shared_ptr<Waiter> taken = std::move(found->second);
+  waiters_.erase(found);
+  return taken;
+}
+
+bool Waiters::is_late_callback(WaiterId id) noexcept {
+  const MutexLock lock(mutex_);
+  return without_callback_.erase(id) > 0;
+}
+
+std::vector<Waiters::Asked> Waiters::waiting_since(const EventWatch& watch,
+                                                   std::chrono::steady_clock::time_point start) {
+  std::vector<Asked> found;
+  const MutexLock lock(mutex_);
+  for (const auto& [id, waiter] : waiters_) {
+    if (&waiter->watch == &watch && waiter->start <= start)
+      found.push_back({id, waiter->function, waiter->event});
+  }
+  return found;
+}
+
+Waiters& waiters() {
+  static auto& kept = *new Waiters;
+  return kept;
+}
+
+}  // namespace berth::pjrt

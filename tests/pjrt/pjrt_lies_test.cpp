@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plug-ins that lie, die or leak: typed errors, no crash, and an end of the Runtime.
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/pjrt.hpp"
+
+#include "pjrt/plugin_fixture.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace pjrt_lies_test {
+
+using namespace berth;
+using namespace berth::test;
+using namespace std::string_literals;
+
+TEST_CASE("what is null or too large in a description is an error, and nothing is left") {
+  for (const auto& each : {
+           std::pair{"null devices", "Client_AddressableDevices gave null and a size of 2"},
+           std::pair{"null device", "Client_AddressableDevices gave a list with a null element"},
+           std::pair{"huge devices", "Client_AddressableDevices gave a size of 1099511627776"},
+           std::pair{"null description", "success and gave no description of a device"},
+           std::pair{"null device name", "DeviceDescription_ToString gave null and a size of 16"},
+           std::pair{"null attributes", "DeviceDescription_Attributes gave null and a size of 6"},
+           std::pair{"huge attributes", "DeviceDescription_Attributes gave a size of 1099"},
+           std::pair{"null attribute name", "DeviceDescription_Attributes gave null and a size"},
+           std::pair{"null attribute text", "DeviceDescription_Attributes gave null and a size"},
+           std::pair{"null attribute list", "DeviceDescription_Attributes gave null and a size"},
+           std::pair{"huge attribute list", "DeviceDescription_Attributes gave a size of 1099"},
+           std::pair{"huge attribute name", "DeviceDescription_Attributes gave a size of 1099"},
+           std::pair{"huge version", "Client_PlatformVersion gave a size of 1099511627776"},
+       }) {
+    const std::string lie = each.first;
+    CAPTURE(lie);
+    const std::string message = message_of<BackendError>([&] {
+      PluginFixture fixture({{"lie", lie}});
+    });
+    CHECK_MESSAGE(contains(message, each.second), message);
+    CHECK(plugin_objects_live(plugin_path("current")) == 0);
+  }
+}
+
+TEST_CASE("a topology that is null, or has a null description, is an error") {
+  const std::string path = plugin_path("current");
+  const auto refusal = [&](const char* option) {
+    return message_of<BackendError>([&] {
+      return open_pjrt_topology({"", path, {{option, true}}}, "test:4");
+    });
+  };
+  CHECK(contains(refusal("gives_nothing"), "reported success and gave no topology"));
+  CHECK(contains(refusal("null_description"), "gave a list with a null element"));
+}
+
+TEST_CASE("memory below zero is unknown, and a device without memory fills no file") {
+  {
+    PluginFixture fixture({{"lie", "negative memory"s}});
+    const BackendMemory memory = fixture.runtime().devices().device_memory(fixture.device(0));
+    CHECK_FALSE(memory.bytes_used.has_value());
+    CHECK_FALSE(memory.bytes_limit.has_value());
+  }
+  PluginFixture fixture({{"lie", "null memory"s}});
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "content").string();
+  std::ofstream(path, std::ios::binary).write("content", 7);
+  CHECK(contains(message_of<BackendError>([&] {
+                   return fixture.buffers().create(fixture.device(0),
+                                                   FileRange{File::open_to_read(path), 0, 7});
+                 }),
+                 "gave no memory of a device"));
+}
+
+TEST_CASE("a plug-in that calls back twice ends an operation once, and starts no other one") {
+  PluginFixture fixture({{"late", true}, {"callback", "twice"s}}, "twice");
+  const auto content = numbered_bytes(1000);
+  std::atomic<int> calls = 0;
+  std::string refusal;
+  // The second call may come later than the first one, which ends the operation.
+  while (refusal.empty()) {
+    try {
+      const DeviceBuffer buffer =
+          fixture.buffers().create(fixture.device(0), content.data(), content.size(),
+                                   {.on_done = [&](const std::exception_ptr&) { ++calls; }});
+      buffer.ready().wait();
+    } catch (const BackendError& error) {
+      refusal = error.what();
+    }
+  }
+  CHECK(contains(refusal, "has called back twice for one event"));
+  const auto created = fixture.buffers().counters(fixture.device(0)).buffers_created;
+  fixture.simulation.runtime.reset();
+  CHECK(created > 0);
+  CHECK(calls == int(created));
+}
+
+TEST_CASE("a plug-in that refuses to call back, and does it all the same, ends an operation once") {
+  PluginFixture fixture({{"late", true}, {"callback", "and refuses"s}}, "untrue");
+  const auto content = numbered_bytes(1000);
+  const DeviceBuffer buffer =
+      fixture.buffers().create(fixture.device(0), content.data(), content.size());
+  buffer.ready().wait();
+}
+
+TEST_CASE("an event whose callback never comes is asked for, and ends its operation") {
+  for (const char* fail_event : {"", "Client_BufferFromHostBuffer"}) {
+    std::atomic<int> calls = 0;
+    bool has_failure = false;
+    {
+      PluginFixture fixture(
+          {{"late", true}, {"callback", "never"s}, {"fail_event", std::string(fail_event)}});
+      auto content = std::make_shared<std::vector<std::byte>>(numbered_bytes(1'000'000));
+      for (int count = 0; count < 20; ++count) {
+        const DeviceBuffer buffer = fixture.buffers().create(
+            fixture.device(0), content->data(), content->size(),
+            {.keep_alive = content, .on_done = [&](const std::exception_ptr& failure) {
+               has_failure = failure != nullptr;
+               ++calls;
+             }});
+      }
+    }  // waits for all of them
+    CHECK(calls == 20);
+    CHECK(has_failure == (*fail_event != '\0'));
+  }
+}
+
+TEST_CASE("a plug-in that dies at any call gives errors, and is freed") {
+  const TemporaryFolder folder;
+  const auto content = numbered_bytes(10000);
+  const std::string path = (folder.path() / "content").string();
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  const File file = File::open_to_read(path);
+  const std::string plugin = plugin_path("current");
+  bool has_died = true;
+  int failures = 0;
+  for (std::int64_t calls = 0; has_died; ++calls) {
+    CAPTURE(calls);
+    has_died = false;
+    Simulation simulation;
+    simulation.errors_expected = true;
+    const auto attempt = [&](const auto& body) {
+      try {
+        body();
+      } catch (const Error& error) {
+        has_died = true;
+        ++failures;
+        const std::string message = error.what();
+        CHECK_MESSAGE(contains(message, "the plug-in has died"), message);
+      }
+    };
+    std::vector<std::byte> target(content.size());
+    attempt([&] {
+      simulation.runtime->register_pjrt("pjrt", plugin, {{"dies_after", calls}});
+      DeviceBuffers& buffers = simulation.runtime->buffers();
+      DeviceBuffer first;
+      attempt([&] { first = buffers.create(PluginFixture::device(0), content.data(), 10000); });
+      DeviceBuffer second;
+      attempt([&] {
+        second = buffers.create(PluginFixture::device(1), FileRange{file, 0, 10000});
+        second.ready().wait();
+      });
+      for (const DeviceBuffer* const buffer : {&first, &second}) {
+        if (!*buffer) continue;
+        attempt([&] { buffer->ready().wait(); });
+        attempt([&] { buffer->read(target.data(), 10, 100).wait(); });
+        attempt([&] { buffer->read(target.data(), 0, 10000).wait(); });
+        attempt([&] { buffers.create(PluginFixture::device(1), *buffer).ready().wait(); });
+      }
+      attempt([&] {
+        const HostMapping mapping =
+            buffers.map_host_memory(PluginFixture::device(0), target.data(), 100);
+      });
+      attempt([&] {
+        static_cast<void>(simulation.runtime->devices().device_memory(PluginFixture::device(0)));
+      });
+    });
+    simulation.runtime.reset();
+    CHECK(plugin_objects_live(plugin) == 0);
+  }
+  CHECK(failures > 100);
+}
+
+TEST_CASE("memory that a plug-in leaks is full, and the Runtime ends") {
+  const std::string path = plugin_path("current");
+  const auto content = numbered_bytes(600);
+  {
+    Simulation simulation;
+    simulation.runtime->register_pjrt("pjrt", path,
+                                      {{"leaks", true}, {"memory_bytes", std::int64_t{1000}}});
+    DeviceBuffers& buffers = simulation.runtime->buffers();
+    { const DeviceBuffer lost = buffers.create(PluginFixture::device(0), content.data(), 600); }
+    CHECK(buffers.counters(PluginFixture::device(0)).buffers_live == 0);
+    CHECK(contains(message_of<OutOfMemory>([&] {
+                     return buffers.create(PluginFixture::device(0), content.data(), 600);
+                   }),
+                   "RESOURCE_EXHAUSTED (8): no room for 600 bytes"));
+    plugin_function<void()>(path, "berth_test_pjrt_free_leaked")();
+    CHECK(content_of(buffers.create(PluginFixture::device(0), content.data(), 600)) == content);
+  }
+  CHECK(plugin_objects_live(path) == 1);
+  plugin_function<void()>(path, "berth_test_pjrt_free_leaked")();
+  CHECK(plugin_objects_live(path) == 0);
+}
+
+}  // namespace pjrt_lies_test
