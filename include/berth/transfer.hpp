@@ -21,7 +21,8 @@ struct TransferOptions {
   /// The owner of source and target, kept until the transfer is over. Null: the caller keeps them
   /// valid, and the destructor of Transfer waits while threads access them. It is released on a
   /// thread that starts or awaits the transfer, or on a thread of berth's. Its destructor may call
-  /// CUDA and berth, but must not wait for work of the device.
+  /// CUDA and berth, but must not wait for work of the device, and delays the release of others if
+  /// it blocks.
   std::shared_ptr<const void> keep_alive = nullptr;
   /// The order of the host work of copies; lower numbers go first. nullopt: the stream's priority.
   std::optional<int> priority = std::nullopt;

@@ -60,8 +60,8 @@ CachingAllocator::~CachingAllocator() {
     if (heap_.counters.blocks_in_graphs.current > 0) {
       driver_.report(Severity::warning, [this]() BERTH_UNDER_LOCK {
         return format_text(
-            "{}: captured graphs that still exist use blocks of memory that is freed now ({}); do "
-            "not launch these graphs any more",
+            "{}: captured graphs may still use blocks of memory that is freed now ({}); do not "
+            "launch such graphs any more",
             name(), heap_.counters.blocks_in_graphs.current);
       });
     }

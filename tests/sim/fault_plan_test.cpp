@@ -2,7 +2,9 @@
 #include "sim/fault/fault_plan.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
@@ -118,6 +120,26 @@ TEST_CASE("a lost device fails every call that needs it, and the others go on") 
   CHECK(CU(cuDevicePrimaryCtxRetain)(&again, 0) == CUDA_ERROR_UNKNOWN);
   OK(CU(cuCtxSetCurrent)(retain(1)));
   CHECK(allocate() == CUDA_SUCCESS);
+}
+
+TEST_CASE("calls on a lost device return at once, whatever its host functions do") {
+  const SimFixture fixture("memory=1GiB,faults=cuMemGetInfo@1=lost:0");
+  const CUstream stream = make_stream();
+  const CUevent event = make_event();
+  std::atomic<bool> may_return = false;
+  const auto wait = [](void* data) {
+    while (!*static_cast<std::atomic<bool>*>(data)) std::this_thread::yield();
+  };
+  OK(CU(cuLaunchHostFunc)(stream, wait, &may_return));
+  OK(CU(cuEventRecord)(event, stream));
+  std::size_t free = 0;
+  std::size_t total = 0;
+  CHECK(CU(cuMemGetInfo)(&free, &total) == CUDA_ERROR_UNKNOWN);
+  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_UNKNOWN);
+  CHECK(CU(cuEventSynchronize)(event) == CUDA_ERROR_UNKNOWN);
+  CHECK(CU(cuStreamSynchronize)(stream) == CUDA_ERROR_UNKNOWN);
+  CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_UNKNOWN);
+  may_return = true;
 }
 
 TEST_CASE("the registration limit applies to each registration, and not to their sum") {

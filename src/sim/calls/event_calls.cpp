@@ -123,6 +123,8 @@ CUresult berth_sim_cuEventSynchronize(CUevent event) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Event* found = find_event(call, event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult fault = call.state().contexts.find(found->context)->sticky;
+  if (fault != CUDA_SUCCESS) return fault;
   const CUresult refusal = refuse_observation(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
   return found->is_foreign() ? wait_for_foreign_record(call, *found)
