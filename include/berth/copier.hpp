@@ -60,8 +60,8 @@ class BERTH_API Copier {
   ///           until the transfer is over.
   /// Target    Has the bytes when the stream has passed the copy. Must stay valid until then.
   /// Blocking  Waits for other streams only inside driver calls that pin memory or enable peer
-  ///           access, for the first copies of a device. Does not wait for pinned and device memory,
-  ///           nor for pageable memory that passes through staging memory. If staging memory is
+  ///           access, for the first copies of a device. Does not wait for copies of pinned and
+  ///           device memory, nor of pageable memory through staging memory. If staging memory is
   ///           short, the driver may copy (CopierOptions::on_staging_shortage,
   ///           CopyCounters::copies_by_driver), and the call may wait for the stream. The driver
   ///           queues about a thousand pieces for a stream: a pageable copy of more than a GiB
@@ -73,9 +73,9 @@ class BERTH_API Copier {
   ///           and the Transfer is empty. A block of a PinnedAllocator may be freed at any time: it
   ///           is reused when the graph and all executable graphs made from it have been destroyed
   ///           (PinnedAllocator::keep_for_graph()). All other memory must stay valid for as long as
-  ///           the graph may be launched. No other thread may begin a capture on `stream` during the
-  ///           call, because the copy might be captured in part, and never complete; a capture may
-  ///           begin while the transfer is pending.
+  ///           the graph may be launched. No other thread may begin a capture on `stream` during
+  ///           the call, because the copy might be captured in part, and never complete; a capture
+  ///           may begin while the transfer is pending.
   /// Errors    InvalidArgument: null; ranges that overlap or wrap around; a stream of a device that
   ///           neither side belongs to, or of another Runtime; memory that does not exist, such as
   ///           device memory that has been freed to the driver; a pageable target that this process
