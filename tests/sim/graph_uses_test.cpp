@@ -73,6 +73,19 @@ TEST_CASE_FIXTURE(GraphUses, "reuse of memory that a graph may still read is rep
   CHECK(sim.take_findings().empty());
 }
 
+TEST_CASE_FIXTURE(GraphUses, "managed memory that a graph may still read is reported if reused") {
+  CUdeviceptr managed = 0;
+  OK(CU(cuMemAllocManaged)(&managed, kBytes, CU_MEM_ATTACH_GLOBAL));
+  const CUgraphExec exec = make_executable(
+      capture([&](CUstream stream) { OK(CU(cuMemcpyAsync)(device, managed, kBytes, stream)); }));
+  sim.host_reuses(reinterpret_cast<void*>(managed), kBytes);
+  CHECK(has(finding(), "while executable graph"));
+  OK(CU(cuGraphExecDestroy)(exec));
+  sim.host_reuses(reinterpret_cast<void*>(managed), kBytes);
+  CHECK(sim.take_findings().empty());
+  OK(CU(cuMemFree)(managed));
+}
+
 TEST_CASE_FIXTURE(GraphUses, "an executable graph that outlives its graph still uses the memory") {
   const CUgraphExec exec = make_executable(make_graph());
   sim.host_reuses(pinned, kBytes);

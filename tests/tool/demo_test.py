@@ -39,6 +39,20 @@ class Demo(CommandTest):
                 result = self.assert_success(berth("demo", self.trace, "--json", env=env)).json()
                 self.assertEqual(result["copies"]["bytes_different"], 0)
 
+    def test_a_device_that_is_lost_during_the_copies_ends_it_with_an_error(self):
+        calls = 0
+        for lost in range(200, 5000, 300):
+            faults = f"*@{lost}=lost:{lost // 300 % 2}"
+            simulator = f"devices=2,progress=random,seed={lost},faults={faults}"
+            with self.subTest(simulator):
+                result = berth("demo", self.trace, "--json", env={"BERTH_SIM": simulator})
+                # A negative code is a signal.
+                self.assertIn(result.exit_code, (0, 1), result.story)
+                if result.exit_code == 1:
+                    calls += 1
+                    self.assertIn("CUDA_ERROR_UNKNOWN", result.err, result.story)
+        self.assertGreater(calls, 0)
+
     def test_a_trace_that_is_missing(self):
         missing = os.path.join(self.folder, "missing.csv")
         self.assert_error(berth("demo", "--trace", missing), 1, missing)
