@@ -74,7 +74,7 @@ CUcontext swap_context(CUcontext context) {
 
 }  // namespace
 
-TEST_CASE("a small copy of pageable memory takes three driver calls") {
+TEST_CASE("a small copy of pageable memory takes three driver calls" * needs_gates()) {
   SmallCopies test;
   CHECK(test.calls([&] { test.in(test.own); }) == 3);
   CHECK(test.calls([&] { test.out(test.own); }) == 3);
@@ -114,7 +114,7 @@ TEST_CASE("a small copy to the host waits in the driver only behind pending work
   }
 }
 
-TEST_CASE("a word that repeatedly comes too late is watched more and more rarely") {
+TEST_CASE("a word that repeatedly comes too late is watched more and more rarely" * needs_gates()) {
   SmallCopies test(machine(sim::Progress::manual));
   const auto words = [&] { return driver_calls(*test.runtime, "cuStreamWriteValue32"); };
   const std::uint64_t before = words();
@@ -127,7 +127,7 @@ TEST_CASE("a word that repeatedly comes too late is watched more and more rarely
   CHECK(words() - before == 7);  // copies 2, 6, 14, 30, 62, 126 and 190; one came before
 }
 
-TEST_CASE("a small copy to the host succeeds if its word cannot be written") {
+TEST_CASE("a small copy to the host succeeds if its word cannot be written" * needs_gates()) {
   SmallCopies test(machine(sim::Progress::eager, "cuStreamWriteValue32@2=unknown"));
   for (int round = 0; round < 5; ++round) test.out(test.own);
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
@@ -136,7 +136,8 @@ TEST_CASE("a small copy to the host succeeds if its word cannot be written") {
   CHECK(driver_calls(*test.runtime, "cuStreamWriteValue32") == 5);
 }
 
-TEST_CASE("on the legacy default stream a small copy asks for the context as well") {
+TEST_CASE("on the legacy default stream a small copy asks for the context as well" *
+          needs_gates()) {
   SmallCopies test;
   const StreamRef legacy = test.runtime->default_stream(Device::cuda(0));
   test.in(legacy);
@@ -145,7 +146,7 @@ TEST_CASE("on the legacy default stream a small copy asks for the context as wel
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
 }
 
-TEST_CASE("the 30,000th small copy makes as many driver calls as the 10th") {
+TEST_CASE("the 30,000th small copy makes as many driver calls as the 10th" * needs_gates()) {
   constexpr int kCopies = 30'000;
   for (const bool in : {true, false}) {
     CAPTURE(in);

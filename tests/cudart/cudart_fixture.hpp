@@ -43,8 +43,9 @@ using PointerAttributes = cudaPointerAttributes;
 inline constexpr int kRuntimeVersion = CUDART_VERSION;
 #endif
 
+/// The runtime looks up the functions of the driver once, in the first of these.
 struct RuntimeFixture {
-  explicit RuntimeFixture(const std::string& config) : sim(config) {
+  explicit RuntimeFixture(const std::string& config) : sim("driver_version=13020," + config) {
     REQUIRE(sim::berth_sim_cuInit(0) == CUDA_SUCCESS);
   }
   /// A device that is reset has forgotten this simulator.

@@ -13,7 +13,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "the versions are those of the library and of th
   OK(cudaRuntimeGetVersion(&version));
   CHECK(version == kRuntimeVersion);
   OK(cudaDriverGetVersion(&version));
-  CHECK(version == 13000);
+  CHECK(version == 13020);
   CHECK(cudaRuntimeGetVersion(nullptr) == cudaErrorInvalidValue);
 }
 

@@ -18,10 +18,10 @@ from source_tree import cpp_files, read, relative, without_comments_and_literals
 # functions of its own, so it needs those ABIs, which are data and no code. The runtime exports its
 # functions as the simulator does.
 # libberth_pjrt implements the one entry point that the layer above declares.
-SIM_ABIS = {"driver/sim_abi.hpp", "driver/sim_kernel_abi.hpp"}
+ABIS = {"driver/newer_declarations.hpp", "driver/sim_abi.hpp", "driver/sim_kernel_abi.hpp"}
 EXTRA_INCLUDES = {
-    "sim": {"driver/nvml_abi.hpp"} | SIM_ABIS,
-    "cudart": {"sim/exports/trampoline.hpp"} | SIM_ABIS,
+    "sim": {"driver/nvml_abi.hpp"} | ABIS,
+    "cudart": {"sim/exports/trampoline.hpp"} | ABIS,
     "pjrt": {"berth/pjrt.hpp", "device/pjrt_library.hpp"},
 }
 # The layers that call or define CUDA functions by NVIDIA's names.
