@@ -123,10 +123,10 @@ TEST_CASE("a lost device fails every call that needs it, and the others go on") 
 }
 
 TEST_CASE("calls on a lost device return at once, whatever its host functions do") {
+  std::atomic<bool> may_return = false;  // read until the end of the simulator
   const SimFixture fixture("memory=1GiB,faults=cuMemGetInfo@1=lost:0");
   const CUstream stream = make_stream();
   const CUevent event = make_event();
-  std::atomic<bool> may_return = false;
   const auto wait = [](void* data) {
     while (!*static_cast<std::atomic<bool>*>(data)) std::this_thread::yield();
   };
