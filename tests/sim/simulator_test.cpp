@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The controls that tests and benchmarks use.
 #include <string>
+#include <sys/mman.h>
 
 #include "berth/error.hpp"
 
@@ -60,11 +61,19 @@ TEST_CASE_FIXTURE(EagerFixture, "peek() returns a whole range or nothing") {
 
 TEST_CASE("destroying a simulator frees all remaining objects") {
   for (int round = 0; round < 3; ++round) {
-    const ManualFixture fixture;
-    const CUdeviceptr memory = make_memory(64 << 20);
-    make_pinned(1 << 20);
-    OK(CU(cuMemsetD8Async)(memory, 1, 64 << 20, make_stream()));
-    make_event();
+    unsigned char* pinned = nullptr;
+    {
+      const ManualFixture fixture;
+      const CUdeviceptr memory = make_memory(64 << 20);
+      pinned = make_pinned(1 << 20);
+      OK(CU(cuMemsetD8Async)(memory, 1, 64 << 20, make_stream()));
+      make_event();
+      CHECK(msync(pinned, 1 << 20, MS_ASYNC) == 0);
+    }
+    CHECK(msync(pinned, 1 << 20, MS_ASYNC) != 0);  // no longer mapped
+    const ManualFixture next;
+    CHECK(next.sim.live() == sim::Live{.contexts = 1});
+    CHECK(next.sim.device_bytes_used(0) == 0);
   }
 }
 
