@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 
 namespace berth::pjrt {
 
+class NativeBuffer;
 class PjrtBuffer;
 
 class PjrtClient final : public DeviceBackend {
@@ -36,6 +38,9 @@ class PjrtClient final : public DeviceBackend {
   void unmap_host_memory(std::byte* memory) override;
 
  private:
+  /// Released before `done` is called, after which the client may be gone.
+  using NativeSource = std::shared_ptr<const NativeBuffer>;
+
   [[nodiscard]] Device* device(int index) const {
     return devices_[static_cast<std::size_t>(index)];
   }
@@ -44,9 +49,9 @@ class PjrtClient final : public DeviceBackend {
   /// False if the plug-in reads whole buffers only; nothing has begun then.
   bool try_read_raw(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
                     const Done& done);
-  void read_part_of_whole(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
+  void read_part_of_whole(NativeSource source, std::size_t offset, std::span<std::byte> target,
                           Done done);
-  void read_whole(const PjrtBuffer& buffer, std::byte* target, Done done);
+  void read_whole(NativeSource source, std::byte* target, Done done);
 
   const Api& api_;
   std::optional<EventWatch> watch_;
