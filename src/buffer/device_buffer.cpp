@@ -89,6 +89,7 @@ Transfer DeviceBuffer::read(const FileRange& target, std::size_t offset,
                         if (target.bytes == 0) return transfer->finish();
                         auto saving = std::make_shared<FileSaving>(transfer, source.backend(),
                                                                    source.share(), offset, target);
+                        source.set()->start_work();
                         source.set()->count_read(source.device(), target.bytes);
                         source.set()->post_work(std::move(saving));  // which finishes the transfer
                       });
