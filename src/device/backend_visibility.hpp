@@ -30,7 +30,7 @@ struct BackendView {
 /// The chips that a list such as "2,3" names; nullopt: no such list.
 [[nodiscard]] std::optional<std::vector<int>> read_chips(std::string_view text);
 
-/// One sentence for each device, followed by one for each chip that is known to be hidden.
+/// One sentence for each device, followed by one for each known chip without a device.
 /// Chips are not named where a chip has several devices, or the plug-in may have its own numbers.
 [[nodiscard]] std::vector<DeviceExplanation> explain_view(const BackendView& view);
 
