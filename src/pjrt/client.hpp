@@ -33,6 +33,9 @@ class PjrtClient final : public DeviceBackend {
   [[nodiscard]] Begun begin_buffer(int index, std::size_t bytes) override;
   void read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
             Done done) override;
+  [[nodiscard]] bool reads_parts() const override {
+    return has_raw_reads_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::unique_ptr<Buffer> copy(const Buffer& source, int index, Done done) override;
   [[nodiscard]] bool map_host_memory(std::span<std::byte> memory) override;
   void unmap_host_memory(std::byte* memory) override;
