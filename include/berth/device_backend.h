@@ -21,7 +21,7 @@ extern "C" {
 /// The type of the value of a berth_pjrt_option.
 enum { BERTH_PJRT_INT64 = 0, BERTH_PJRT_BOOL = 1, BERTH_PJRT_FLOAT = 2, BERTH_PJRT_STRING = 3 };
 
-/// A named option that a plug-in understands when its client is created.
+/// A named option that a plug-in understands when its client or a topology is created.
 typedef struct berth_pjrt_option {
   const char* name;
   const char* text;  ///< the value of BERTH_PJRT_STRING; otherwise ignored
@@ -54,8 +54,9 @@ BERTH_API berth_status berth_device_type_get_backend(berth_runtime* runtime, int
 BERTH_API berth_status berth_device_type_get_problem(berth_runtime* runtime, int type,
                                                      char** problem);
 /// Why devices of a type are visible or not, as a JSON array: an object for each device by ordinal,
-/// and for each chip of the machine that is known to be hidden, with "logical" (null if it is
-/// hidden), "physical" (the number in the machine, -1 if it is unknown) and "sentence".
+/// and for each chip without a device, of the machine or of TPU_VISIBLE_CHIPS, that is known, with
+/// "logical" (null without a device), "physical" (the number in the machine, -1 if it is unknown)
+/// and "sentence".
 BERTH_API berth_status berth_device_type_explain(berth_runtime* runtime, int type, char** json);
 /// Facts about a device of any type as a JSON object: "name", "kind", "memory_bytes" (null if it is
 /// unknown), and "attributes", whose values are booleans, numbers, texts or lists of integers.

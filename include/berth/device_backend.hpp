@@ -133,6 +133,9 @@ class BERTH_API DeviceBackend {
   /// `done`.
   virtual void read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
                     Done done) = 0;
+  /// Whether read() reads a part of a buffer at the cost of that part, as far as is known. If not,
+  /// berth reads a buffer once, and whole, for a file.
+  [[nodiscard]] virtual bool reads_parts() const { return true; }
   /// Creates a buffer on a device of the same backend with the content of `source`. `done`: it is
   /// filled.
   [[nodiscard]] virtual std::unique_ptr<Buffer> copy(const Buffer& source, int index,

@@ -145,9 +145,9 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] const std::string& nvml_problem() const noexcept;
   /// Each physical device, followed by its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
-  /// The same for a type: its devices by ordinal, followed by the chips of the machine that are
-  /// known to be hidden. Only chips of TPUs are known: those on the PCI bus, and those that
-  /// TPU_VISIBLE_CHIPS names. Empty for `cpu`, and for a type without a backend or a
+  /// The same for a type: its devices by ordinal, followed by the known chips without a device.
+  /// Only chips of TPUs are known: those on the PCI bus, and those that TPU_VISIBLE_CHIPS names,
+  /// also if the machine does not have them. Empty for `cpu`, and for a type without a backend or a
   /// backend_problem(). explain() for `cuda`.
   [[nodiscard]] std::vector<DeviceExplanation> explain(DeviceType type) const;
 

@@ -15,7 +15,8 @@
 
 namespace berth {
 
-/// A named option that a plug-in understands when its client is created. The vendor documents them.
+/// A named option that a plug-in understands when its client or a topology is created. The vendor
+/// documents them.
 struct PjrtOption {
   std::string name;
   std::variant<bool, std::int64_t, float, std::string> value;
@@ -41,7 +42,8 @@ struct PjrtPlugin {
 [[nodiscard]] BERTH_API std::unique_ptr<DeviceBackend> open_pjrt(const PjrtPlugin& plugin);
 
 /// The devices of a topology, such as "v5e:2x2x1" of libtpu, without hardware: they can be counted
-/// and described. Their buffers are NotSupported. `plugin.options` are passed to the topology.
+/// and described. Their buffers are NotSupported. `plugin.options` are passed to the topology,
+/// whose options may be others than those of a client.
 /// Errors  As open_pjrt().
 [[nodiscard]] BERTH_API std::unique_ptr<DeviceBackend> open_pjrt_topology(
     const PjrtPlugin& plugin, const std::string& topology);

@@ -85,11 +85,10 @@ class BufferSet {
   void end_transfer() noexcept BERTH_EXCLUDES(mutex_);
   /// For callbacks of the program.
   void post(std::shared_ptr<Task> notice) noexcept { notices_.post(std::move(notice)); }
+  /// Before post_work(). Errors  Exhausted: the system starts no more threads.
+  void start_work() { work_.start(); }
   /// For work that waits for disks.
-  void post_work(std::shared_ptr<Task> task) {
-    work_.start();
-    work_.post(std::move(task));
-  }
+  void post_work(std::shared_ptr<Task> task) noexcept { work_.post(std::move(task)); }
   void report(const std::string& message) noexcept;
 
   void count_written(Device device, std::size_t bytes) BERTH_EXCLUDES(mutex_);

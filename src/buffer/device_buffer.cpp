@@ -83,15 +83,15 @@ Transfer DeviceBuffer::read(const FileRange& target, std::size_t offset,
   file.require(OpenFile::Use::writing);
   require_range(source, offset, target.bytes);
   if (target.bytes > 0) file.check_range(target.offset, target.bytes);
-  return run_transfer(source.set(), TransferName{"writing to a file a buffer of", source.device()},
-                      target.bytes, std::move(options),
-                      [&](const std::shared_ptr<BufferTransfer>& transfer) {
-                        if (target.bytes == 0) return transfer->finish();
-                        auto saving = std::make_shared<FileSaving>(transfer, source.backend(),
-                                                                   source.share(), offset, target);
-                        source.set()->count_read(source.device(), target.bytes);
-                        source.set()->post_work(std::move(saving));  // which finishes the transfer
-                      });
+  return run_transfer(
+      source.set(), TransferName{"writing to a file a buffer of", source.device()}, target.bytes,
+      std::move(options), [&](const std::shared_ptr<BufferTransfer>& transfer) {
+        if (target.bytes == 0) return transfer->finish();
+        auto saving = std::make_shared<FileSaving>(transfer, source, offset, target);
+        source.set()->start_work();
+        source.set()->count_read(source.device(), target.bytes);
+        source.set()->post_work(std::move(saving));  // which finishes the transfer
+      });
 }
 
 }  // namespace berth

@@ -260,6 +260,7 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
         set_, TransferName{"filling a buffer of", device}, source.bytes, std::move(options),
         [&](const std::shared_ptr<BufferTransfer>& transfer) {
           auto filling = std::make_shared<FileFilling>(transfer, std::move(begun.filling), source);
+          set_->start_work();
           set_->count_written(device, source.bytes);
           set_->post_work(std::move(filling));  // which finishes the transfer
         });

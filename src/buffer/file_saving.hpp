@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 
+#include "buffer/buffer_set.hpp"
 #include "buffer/file_task.hpp"
 
 namespace berth {
@@ -13,22 +15,27 @@ namespace berth {
 class FileSaving final : public FileTask {
  public:
   /// Reads the buffer from `offset` on. The buffer may lose its owner meanwhile.
-  FileSaving(std::shared_ptr<BufferTransfer> transfer, DeviceBackend& backend,
-             std::shared_ptr<const DeviceBackend::Buffer> source, std::size_t offset,
-             FileRange target)
+  FileSaving(std::shared_ptr<BufferTransfer> transfer, const BufferState& source,
+             std::size_t offset, FileRange target)
       : FileTask(std::move(transfer), std::move(target)),
-        backend_(backend),
-        source_(std::move(source)),
+        backend_(source.backend()),
+        source_(source.share()),
+        source_bytes_(source.bytes()),
         offset_(offset) {}
 
  private:
   void copy_all() override;
   void release() noexcept override { source_ = nullptr; }
   void read(std::size_t begin);
+  /// Copies the range from `begin` on.
+  void copy_from_whole(std::size_t begin);
+  void write(std::size_t begin, std::span<const std::byte> content);
 
   DeviceBackend& backend_;
   std::shared_ptr<const DeviceBackend::Buffer> source_;
+  const std::size_t source_bytes_;
   const std::size_t offset_;
+  Part whole_;  ///< the buffer, if its backend does not read parts
 };
 
 }  // namespace berth

@@ -30,37 +30,71 @@ std::optional<int> chip_number(std::string_view text) {
   return is_chip ? std::optional(number) : std::nullopt;
 }
 
-std::optional<int> chip_of(const DeviceDescription& device) {
+/// The attribute; nullopt: it is missing, or no number that a chip could have.
+std::optional<int> number_of(const DeviceDescription& device, std::string_view name) {
   for (const DeviceAttribute& attribute : device.attributes) {
     const auto* const number = std::get_if<std::int64_t>(&attribute.value);
-    if (attribute.name != "local_hardware_id" || number == nullptr) continue;
+    if (attribute.name != name || number == nullptr) continue;
     return *number >= 0 && *number < kChipsMax ? std::optional(static_cast<int>(*number))
                                                : std::nullopt;
   }
   return std::nullopt;
 }
 
+/// The variable that selects chips; null: none is set.
+const DeviceAttribute* selecting_variable(const BackendView& view) {
+  for (const char* const name : {"TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"}) {
+    const auto found = std::ranges::find(view.variables, name, &DeviceAttribute::name);
+    if (found != view.variables.end() && !std::get<std::string>(found->value).empty())
+      return &*found;
+  }
+  return nullptr;
+}
+
+std::vector<int> sorted_once(std::vector<int> numbers) {
+  std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+bool are_counted_from_0(const std::vector<int>& sorted) {
+  return sorted.empty() || (sorted.front() == 0 && sorted.size() == std::size_t(sorted.back()) + 1);
+}
+
+/// Whether the numbers of the devices can be those of chips of the machine: not where a chip has
+/// several devices, and not where the numbers may be those of the list's entries.
+bool may_be_chips(const BackendView& view) {
+  std::vector<int> numbers;
+  for (const DeviceDescription& device : view.devices) {
+    if (number_of(device, "core_on_chip").value_or(0) > 0) return false;
+    if (const auto number = number_of(device, "local_hardware_id")) numbers.push_back(*number);
+  }
+  if (view.chips > 0 && view.devices.size() > std::size_t(view.chips)) return false;
+  const std::vector<int> sorted = sorted_once(numbers);
+  if (sorted.size() < numbers.size()) return false;
+  const DeviceAttribute* const variable = selecting_variable(view);
+  if (variable == nullptr || sorted.empty() || !are_counted_from_0(sorted)) return true;
+  const auto named = read_chips(std::get<std::string>(variable->value));
+  return !named || sorted_once(*named) == sorted;
+}
+
 /// Writes the sentences of one view.
 class Sentences {
  public:
-  explicit Sentences(const BackendView& view) : view_(view) {
-    for (const char* const name : {"TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"}) {
-      const auto found = std::ranges::find(view.variables, name, &DeviceAttribute::name);
-      if (!view.is_tpu || found == view.variables.end()) continue;
-      const std::string& text = std::get<std::string>(found->value);
-      if (text.empty()) continue;
-      selecting_ = name;
-      set_ = format_text("{}={}", name, quoted(std::string_view(text)));
-      named_ = read_chips(text);
-      break;
+  /// `has_chips`: they name chips.
+  Sentences(const BackendView& view, bool has_chips) : view_(view), has_chips_(has_chips) {
+    const DeviceAttribute* const selecting = has_chips ? selecting_variable(view) : nullptr;
+    if (selecting != nullptr) {
+      set_ = variable_text(*selecting);
+      named_ = read_chips(std::get<std::string>(selecting->value));
     }
     for (const DeviceAttribute& variable : view.variables)
-      if (variable.name != selecting_) others_ += "; " + variable_text(variable);
+      if (&variable != selecting) others_ += "; " + variable_text(variable);
   }
 
   [[nodiscard]] std::string visible(int ordinal, std::optional<int> chip) const {
     const std::string claim = format_text("Visible as {}:{}: ", view_.type, ordinal);
-    if (!view_.is_tpu || !chip) return claim + "the backend shows it" + others_;
+    if (!has_chips_ || !chip) return claim + "the backend shows it" + others_;
     if (set_.empty()) {
       return claim +
              format_text("the backend shows chip {}, and TPU_VISIBLE_CHIPS is not set", *chip) +
@@ -107,8 +141,8 @@ class Sentences {
   }
 
   const BackendView& view_;
-  std::string selecting_;                  ///< the variable that is in effect; empty: none
-  std::string set_;                        ///< the variable and its text
+  const bool has_chips_;
+  std::string set_;                        ///< the variable in effect and its text; empty: none
   std::optional<std::vector<int>> named_;  ///< the chips that it names
   std::string others_;                     ///< the other variables that are set
 };
@@ -126,24 +160,24 @@ std::optional<std::vector<int>> read_chips(std::string_view text) {
 }
 
 std::vector<DeviceExplanation> explain_view(const BackendView& view) {
-  const Sentences sentences(view);
+  const bool has_chips = view.is_tpu && may_be_chips(view);
+  const Sentences sentences(view, has_chips);
   std::vector<DeviceExplanation> explained;
   std::vector<int> shown;
   for (std::size_t index = 0; index < view.devices.size(); ++index) {
     const DeviceDescription& device = view.devices[index];
-    const std::optional<int> chip = chip_of(device);
+    const bool has_number = has_chips || !view.is_tpu;
+    const auto chip = has_number ? number_of(device, "local_hardware_id") : std::nullopt;
     const int ordinal = static_cast<int>(index);
     if (chip) shown.push_back(*chip);
     explained.push_back(
         {ordinal, chip.value_or(-1), device.name, {}, {}, sentences.visible(ordinal, chip)});
   }
   // Devices without numbers are those of a topology, and say nothing about the machine.
-  if (!view.is_tpu || (shown.empty() && !view.devices.empty())) return explained;
+  if (!has_chips || (shown.empty() && !view.devices.empty())) return explained;
   std::vector<int> hidden = sentences.named();
   for (int chip = 0; chip < view.chips; ++chip) hidden.push_back(chip);
-  std::ranges::sort(hidden);
-  hidden.erase(std::unique(hidden.begin(), hidden.end()), hidden.end());
-  for (const int chip : hidden) {
+  for (const int chip : sorted_once(std::move(hidden))) {
     if (std::ranges::count(shown, chip) > 0) continue;
     explained.push_back({std::nullopt, chip, {}, {}, {}, sentences.hidden(chip)});
   }

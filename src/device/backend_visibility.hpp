@@ -20,7 +20,8 @@ struct BackendView {
   std::string type;                        ///< "tpu"
   std::vector<DeviceAttribute> variables;  ///< of visible_variables()
   std::vector<DeviceDescription> devices;  ///< by ordinal
-  /// Whether TPU_VISIBLE_CHIPS selects them. The attribute `local_hardware_id` is the chip then.
+  /// Whether TPU_VISIBLE_CHIPS selects them. The attribute `local_hardware_id` is taken for the
+  /// chip then, which was not verified on a TPU, unless the devices contradict it.
   bool is_tpu = false;
   int chips = 0;       ///< of the machine; 0: unknown
   bool fails = false;  ///< the backend could not be created
@@ -29,7 +30,8 @@ struct BackendView {
 /// The chips that a list such as "2,3" names; nullopt: no such list.
 [[nodiscard]] std::optional<std::vector<int>> read_chips(std::string_view text);
 
-/// One sentence for each device, followed by one for each chip that is known to be hidden.
+/// One sentence for each device, followed by one for each known chip without a device.
+/// Chips are not named where a chip has several devices, or the plug-in may have its own numbers.
 [[nodiscard]] std::vector<DeviceExplanation> explain_view(const BackendView& view);
 
 /// The same for a type with a backend, or, if `backend` is null, with a reason why it has none.

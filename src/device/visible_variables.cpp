@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <variant>
 #include <vector>
 
@@ -32,9 +33,18 @@ const std::vector<Maker>& makers() {
   return all;
 }
 
-bool contains(std::string_view text, std::string_view word) {
+/// Whether a name has the word, beside which there is no letter: "tpu7x", but not "output".
+bool has_word(std::string_view name, std::string_view word) {
+  const auto is_letter = [&](std::size_t at) {
+    return at < name.size() && std::isalpha(static_cast<unsigned char>(name[at])) != 0;
+  };
   const auto is_same = [](unsigned char a, char b) { return char(std::tolower(a)) == b; };
-  return std::search(text.begin(), text.end(), word.begin(), word.end(), is_same) != text.end();
+  for (auto from = name.begin();; ++from) {
+    from = std::search(from, name.end(), word.begin(), word.end(), is_same);
+    if (from == name.end()) return false;
+    const auto begin = static_cast<std::size_t>(from - name.begin());
+    if ((begin == 0 || !is_letter(begin - 1)) && !is_letter(begin + word.size())) return true;
+  }
 }
 
 }  // namespace
@@ -42,7 +52,7 @@ bool contains(std::string_view text, std::string_view word) {
 std::vector<DeviceAttribute> visible_variables(std::string_view type, std::string_view backend) {
   std::vector<DeviceAttribute> set;
   for (const Maker& maker : makers()) {
-    if (!contains(type, maker.word) && !contains(backend, maker.word)) continue;
+    if (!has_word(type, maker.word) && !has_word(backend, maker.word)) continue;
     for (const char* const name : maker.variables)
       if (const auto value = env(name)) set.push_back({name, on_one_line(*value)});
   }
@@ -50,7 +60,7 @@ std::vector<DeviceAttribute> visible_variables(std::string_view type, std::strin
 }
 
 bool is_tpu(std::string_view type, std::string_view backend) {
-  return contains(type, "tpu") || contains(backend, "tpu");
+  return has_word(type, "tpu") || has_word(backend, "tpu");
 }
 
 std::string variable_text(const DeviceAttribute& variable) {

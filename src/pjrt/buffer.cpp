@@ -7,18 +7,19 @@
 #include "pjrt/given.hpp"
 
 namespace berth::pjrt {
-PjrtBuffer::~PjrtBuffer() {
-  if (native_ != nullptr) api_.destroy(buffer_destroy, {0, nullptr, native_});
+
+NativeBuffer::~NativeBuffer() {
+  if (buffer_ != nullptr) api_.destroy(buffer_destroy, {0, nullptr, buffer_});
 }
 
-void PjrtBuffer::own(pjrt::Buffer* native) {
-  native_ = native;
-  if (native == nullptr) refuse_nothing(api_, "buffer");
+void NativeBuffer::own(pjrt::Buffer* buffer) {
+  buffer_ = buffer;
+  if (buffer == nullptr) refuse_nothing(api_, "buffer");
 }
 
-Event* PjrtBuffer::ready() const {
+Event* NativeBuffer::ready() const {
   ReadyEventArgs args{};
-  args.buffer = native_;
+  args.buffer = buffer_;
   api_.call(ready_event, args);
   return args.event;
 }

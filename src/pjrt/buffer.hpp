@@ -14,25 +14,40 @@ namespace berth::pjrt {
 
 /// Owns a buffer of the plug-in. It is constructed before the plug-in's buffer, so that nothing can
 /// fail between the creation of that and its owner.
-class PjrtBuffer final : public DeviceBackend::Buffer {
+class NativeBuffer {
  public:
-  PjrtBuffer(const Api& api, int device, std::size_t bytes)
-      : api_(api), device_(device), bytes_(bytes) {}
-  ~PjrtBuffer() override;
+  NativeBuffer(const Api& api, std::size_t bytes) : api_(api), bytes_(bytes) {}
+  ~NativeBuffer();
+  NativeBuffer(const NativeBuffer&) = delete;
+  NativeBuffer& operator=(const NativeBuffer&) = delete;
 
   /// Once. Errors  BackendError: null.
-  void own(pjrt::Buffer* native);
-  [[nodiscard]] pjrt::Buffer* native() const { return native_; }
-  [[nodiscard]] int device() const { return device_; }
+  void own(pjrt::Buffer* buffer);
+  [[nodiscard]] pjrt::Buffer* get() const { return buffer_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// The caller owns the event.
   [[nodiscard]] Event* ready() const;
 
  private:
   const Api& api_;
-  pjrt::Buffer* native_ = nullptr;
-  const int device_;
+  pjrt::Buffer* buffer_ = nullptr;
   const std::size_t bytes_;
+};
+
+class PjrtBuffer final : public DeviceBackend::Buffer {
+ public:
+  PjrtBuffer(const Api& api, int device, std::size_t bytes)
+      : native_(std::make_shared<NativeBuffer>(api, bytes)), device_(device) {}
+
+  /// For an operation that uses the buffer later, when its owner may have destroyed this. It must
+  /// not be kept beyond the end of the operation, after which the client may be gone.
+  [[nodiscard]] const std::shared_ptr<NativeBuffer>& native() const { return native_; }
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] std::size_t bytes() const { return native_->bytes(); }
+
+ private:
+  const std::shared_ptr<NativeBuffer> native_;
+  const int device_;
 };
 
 /// Writes a buffer in parts, by a transfer manager.

@@ -152,9 +152,9 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::create_buffer(int index,
   auto buffer = std::make_unique<PjrtBuffer>(api_, index, content.size());
   api_.call(buffer_from_host, args);
   try {
-    buffer->own(args.buffer);
-    watch_->when_both_ready(buffer_from_host.name, buffer->ready(), args.done_with_host_buffer,
-                            std::move(done));
+    buffer->native()->own(args.buffer);
+    watch_->when_both_ready(buffer_from_host.name, buffer->native()->ready(),
+                            args.done_with_host_buffer, std::move(done));
     return buffer;
   } catch (...) {
     // The plug-in may still read the content.
@@ -188,8 +188,8 @@ DeviceBackend::Begun PjrtClient::begin_buffer(int index, std::size_t bytes) {
   RetrieveBufferArgs retrieved{};
   retrieved.manager = args.manager;
   api_.call(retrieve_buffer, retrieved);
-  buffer->own(retrieved.buffer);
-  filling->expect(buffer->ready());
+  buffer->native()->own(retrieved.buffer);
+  filling->expect(buffer->native()->ready());
   return {std::move(buffer), std::move(filling)};
 }
 
@@ -198,16 +198,16 @@ void PjrtClient::read(const Buffer& source, std::size_t offset, std::span<std::b
   api_.require_single_ends();
   const PjrtBuffer& buffer = native_of(source);
   const bool is_whole = offset == 0 && target.size() == buffer.bytes();
-  if (is_whole) return read_whole(buffer, target.data(), std::move(done));
+  if (is_whole) return read_whole(buffer.native(), target.data(), std::move(done));
   if (!try_read_raw(buffer, offset, target, done))
-    read_part_of_whole(buffer, offset, target, std::move(done));
+    read_part_of_whole(buffer.native(), offset, target, std::move(done));
 }
 
 bool PjrtClient::try_read_raw(const PjrtBuffer& buffer, std::size_t offset,
                               std::span<std::byte> target, const Done& done) {
   if (!has_raw_reads_.load(std::memory_order_relaxed)) return false;
   RawToHostArgs args{};
-  args.source = buffer.native();
+  args.source = buffer.native()->get();
   args.target = target.data();
   args.offset = static_cast<std::int64_t>(offset);
   args.bytes = static_cast<std::int64_t>(target.size());
@@ -218,23 +218,28 @@ bool PjrtClient::try_read_raw(const PjrtBuffer& buffer, std::size_t offset,
     return false;
   }
   // Some plug-ins report by the event that they do not implement the function.
-  watch_->when_ready(raw_to_host.name, args.event,
-                     [this, &buffer, offset, target, done](std::exception_ptr failure) {
-                       if (!is_not_supported(failure)) return done(std::move(failure));
-                       has_raw_reads_ = false;
-                       try {
-                         read_part_of_whole(buffer, offset, target, done);
-                       } catch (...) {
-                         done(std::current_exception());
-                       }
-                     });
+  watch_->when_ready(
+      raw_to_host.name, args.event,
+      [this, native = buffer.native(), offset, target, done](std::exception_ptr failure) mutable {
+        NativeSource source = std::move(native);
+        if (!is_not_supported(failure)) {
+          source = nullptr;
+          return done(std::move(failure));
+        }
+        has_raw_reads_ = false;
+        try {
+          read_part_of_whole(std::move(source), offset, target, done);
+        } catch (...) {
+          done(std::current_exception());
+        }
+      });
   return true;
 }
 
-void PjrtClient::read_part_of_whole(const PjrtBuffer& buffer, std::size_t offset,
+void PjrtClient::read_part_of_whole(NativeSource source, std::size_t offset,
                                     std::span<std::byte> target, Done done) {
-  const auto whole = std::make_shared_for_overwrite<std::byte[]>(buffer.bytes());
-  read_whole(buffer, whole.get(),
+  const auto whole = std::make_shared_for_overwrite<std::byte[]>(source->bytes());
+  read_whole(std::move(source), whole.get(),
              [whole, offset, target, done = std::move(done)](std::exception_ptr failure) {
                if (failure == nullptr)
                  std::memcpy(target.data(), whole.get() + offset, target.size());
@@ -242,12 +247,13 @@ void PjrtClient::read_part_of_whole(const PjrtBuffer& buffer, std::size_t offset
              });
 }
 
-void PjrtClient::read_whole(const PjrtBuffer& buffer, std::byte* target, Done done) {
+void PjrtClient::read_whole(NativeSource source, std::byte* target, Done done) {
   ToHostArgs args{};
-  args.source = buffer.native();
+  args.source = source->get();
   args.target = target;
-  args.target_bytes = buffer.bytes();
+  args.target_bytes = source->bytes();
   api_.call(to_host, args);
+  source = nullptr;
   watch_->when_ready(to_host.name, args.event, std::move(done));
 }
 
@@ -259,7 +265,7 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, in
     // The ABI refuses a copy to the same device.
     const auto content = std::make_shared_for_overwrite<std::byte[]>(from.bytes());
     ToHostArgs args{};
-    args.source = from.native();
+    args.source = from.native()->get();
     args.target = content.get();
     args.target_bytes = from.bytes();
     api_.call(to_host, args);
@@ -271,12 +277,12 @@ std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, in
                          });
   }
   CopyToDeviceArgs args{};
-  args.source = from.native();
+  args.source = from.native()->get();
   args.device = device(index);
   auto buffer = std::make_unique<PjrtBuffer>(api_, index, from.bytes());
   api_.call(copy_to_device, args);
-  buffer->own(args.copy);
-  watch_->when_ready(copy_to_device.name, buffer->ready(), std::move(done));
+  buffer->native()->own(args.copy);
+  watch_->when_ready(copy_to_device.name, buffer->native()->ready(), std::move(done));
   return buffer;
 }
 

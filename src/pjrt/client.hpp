@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 
 namespace berth::pjrt {
 
+class NativeBuffer;
 class PjrtBuffer;
 
 class PjrtClient final : public DeviceBackend {
@@ -31,11 +33,17 @@ class PjrtClient final : public DeviceBackend {
   [[nodiscard]] Begun begin_buffer(int index, std::size_t bytes) override;
   void read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
             Done done) override;
+  [[nodiscard]] bool reads_parts() const override {
+    return has_raw_reads_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::unique_ptr<Buffer> copy(const Buffer& source, int index, Done done) override;
   [[nodiscard]] bool map_host_memory(std::span<std::byte> memory) override;
   void unmap_host_memory(std::byte* memory) override;
 
  private:
+  /// Released before `done` is called, after which the client may be gone.
+  using NativeSource = std::shared_ptr<const NativeBuffer>;
+
   [[nodiscard]] Device* device(int index) const {
     return devices_[static_cast<std::size_t>(index)];
   }
@@ -44,9 +52,9 @@ class PjrtClient final : public DeviceBackend {
   /// False if the plug-in reads whole buffers only; nothing has begun then.
   bool try_read_raw(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
                     const Done& done);
-  void read_part_of_whole(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
+  void read_part_of_whole(NativeSource source, std::size_t offset, std::span<std::byte> target,
                           Done done);
-  void read_whole(const PjrtBuffer& buffer, std::byte* target, Done done);
+  void read_whole(NativeSource source, std::byte* target, Done done);
 
   const Api& api_;
   std::optional<EventWatch> watch_;

@@ -44,14 +44,24 @@ void on_ready(Error* error, void* user) {
   const auto id = reinterpret_cast<WaiterId>(user);
   const std::shared_ptr<Waiter> waiter = waiters().take(id);
   if (waiter == nullptr) {
+    const Waiters::Callback callback = waiters().judge(id);
     const Api* const api = Api::of_number(api_number_of(id));
-    if (api == nullptr) return;  // not a number of berth's
+    if (callback == Waiters::Callback::of_nothing || api == nullptr) return;
     api->drop(error);
-    if (!waiters().is_late_callback(id)) api->note_second_end();
+    if (callback == Waiters::Callback::second) api->note_second_end();
     return;
   }
   const Api& api = waiter->watch.api();
   waiter->end(error == nullptr ? nullptr : api.exception_of(waiter->function, error));
+}
+
+/// Takes an operation whose callback was refused, and may come all the same. False: it has come.
+bool take_refused(WaiterId id) noexcept {
+  try {
+    return waiters().take_before_callback(id) != nullptr;
+  } catch (const std::bad_alloc&) {
+    return waiters().take(id) != nullptr;  // a callback that still comes counts as a second one
+  }
 }
 
 }  // namespace
@@ -102,11 +112,14 @@ bool EventWatch::call_when_ready(const char* function, Event* event,
     Error* const error = api.try_call(event_on_ready, args);
     api.drop(error);
     is_accepted = error == nullptr;
-  } catch (const berth::Error&) {
+  } catch (...) {  // the plug-in threw, or there is no memory to pass a larger struct
     is_accepted = false;
   }
-  if (is_accepted) return true;
-  if (waiters().take(id) == nullptr) return true;  // it has called back all the same
+  if (is_accepted) {
+    waiters().ask_from_now(id);
+    return true;
+  }
+  if (!take_refused(id)) return true;
   done = std::move(waiter->done);
   waiter->withdraw();
   return false;
@@ -149,7 +162,7 @@ EventWatch::Readiness EventWatch::ask(Event* event) const noexcept {
     api_.drop(error);
     if (error != nullptr) return Readiness::unknown;
     return args.is_ready ? Readiness::ready : Readiness::pending;
-  } catch (const berth::Error&) {
+  } catch (...) {
     return Readiness::unknown;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/waiters.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "pjrt/event_watch.hpp"
@@ -9,6 +10,9 @@ namespace berth::pjrt {
 namespace {
 
 constexpr int kApiBits = 16;
+
+/// More callbacks that have not come are not remembered.
+constexpr std::size_t kWithoutCallbackMax = 4096;
 
 }  // namespace
 
@@ -54,14 +58,28 @@ std::shared_ptr<Waiter> Waiters::take_before_callback(WaiterId id) {
   const auto found = waiters_.find(id);
   if (found == waiters_.end()) return nullptr;
   without_callback_.insert(id);
+  if (without_callback_.size() > kWithoutCallbackMax) {
+    forgotten_to_ = std::max(forgotten_to_, *without_callback_.begin());
+    without_callback_.erase(without_callback_.begin());
+  }
   std::shared_ptr<Waiter> taken = std::move(found->second);
   waiters_.erase(found);
   return taken;
 }
 
-bool Waiters::is_late_callback(WaiterId id) noexcept {
+void Waiters::ask_from_now(WaiterId id) noexcept {
+  const auto now = std::chrono::steady_clock::now();
   const MutexLock lock(mutex_);
-  return without_callback_.erase(id) > 0;
+  const auto found = waiters_.find(id);
+  if (found != waiters_.end()) found->second->start = now;
+}
+
+Waiters::Callback Waiters::judge(WaiterId id) noexcept {
+  const MutexLock lock(mutex_);
+  const std::uintptr_t serial = id >> kApiBits;
+  if (serial == 0 || serial > serial_) return Callback::of_nothing;
+  const bool is_late = without_callback_.erase(id) > 0 || id <= forgotten_to_;
+  return is_late ? Callback::late : Callback::second;
 }
 
 std::vector<Waiters::Asked> Waiters::waiting_since(const EventWatch& watch,

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "berth/device_backend.hpp"
@@ -53,12 +53,19 @@ struct Waiter {
   const char* const function;
   std::shared_ptr<OwnedEvent> event;  ///< shared with a thread that asks for it
   DeviceBackend::Done done;
-  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  /// When the plug-in agreed to call back; until then nobody else may use the event.
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::time_point::max();
 };
 
 /// Threads  Safe from any thread.
 class Waiters {
  public:
+  /// A callback without an operation.
+  enum class Callback {
+    late,        ///< its operation was taken before it, or so long ago that this is not known
+    second,      ///< its operation was taken by another one
+    of_nothing,  ///< its number was never given, so its plug-in is unknown
+  };
   struct Asked {
     WaiterId id;
     const char* function;
@@ -71,9 +78,11 @@ class Waiters {
   [[nodiscard]] std::shared_ptr<Waiter> take(WaiterId id) noexcept BERTH_EXCLUDES(mutex_);
   /// The same before the callback, which may still come. Errors  std::bad_alloc.
   [[nodiscard]] std::shared_ptr<Waiter> take_before_callback(WaiterId id) BERTH_EXCLUDES(mutex_);
-  /// Whether this is the callback of an operation that was taken before it. True only once.
-  [[nodiscard]] bool is_late_callback(WaiterId id) noexcept BERTH_EXCLUDES(mutex_);
-  /// Those of a watch that have waited since `start` or longer. Errors  std::bad_alloc.
+  /// waiting_since() finds it from now on, if it was not taken before.
+  void ask_from_now(WaiterId id) noexcept BERTH_EXCLUDES(mutex_);
+  /// For a callback whose take() was null. It is late only once.
+  [[nodiscard]] Callback judge(WaiterId id) noexcept BERTH_EXCLUDES(mutex_);
+  /// Those of a watch that wait for a callback since `start` or longer. Errors  std::bad_alloc.
   [[nodiscard]] std::vector<Asked> waiting_since(const EventWatch& watch,
                                                  std::chrono::steady_clock::time_point start)
       BERTH_EXCLUDES(mutex_);
@@ -82,7 +91,9 @@ class Waiters {
   Mutex mutex_;
   std::uintptr_t serial_ BERTH_GUARDED_BY(mutex_) = 0;
   std::unordered_map<WaiterId, std::shared_ptr<Waiter>> waiters_ BERTH_GUARDED_BY(mutex_);
-  std::unordered_set<WaiterId> without_callback_ BERTH_GUARDED_BY(mutex_);
+  /// Those that were taken before their callback. Bounded, because it may never come.
+  std::set<WaiterId> without_callback_ BERTH_GUARDED_BY(mutex_);
+  WaiterId forgotten_to_ BERTH_GUARDED_BY(mutex_) = 0;  ///< the last one that was dropped from it
 };
 
 /// Never destroyed, because a plug-in may call back at any time.

@@ -15,6 +15,7 @@
 #include "berth/device_buffer.hpp"
 
 #include "backend/backend_fixture.hpp"
+#include "support/refused_threads.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace buffer_file_test {
@@ -179,6 +180,27 @@ TEST_CASE("what is no range of the buffer, or no file to write, is refused") {
   const Transfer nothing = buffer.read(FileRange{target.file, 5, 0}, 100);
   CHECK(nothing.is_done());
   CHECK(content_of_file(target.path).empty());
+}
+
+TEST_CASE("a copy whose thread cannot be started is refused and not counted") {
+  if (!kCanRefuseThreads) return;
+  BackendFixture fixture;
+  const Target target;
+  const auto content = numbered_bytes(100);
+  const DeviceBuffer buffer = fixture.buffers().create(fixture.device(0), content.data(), 100);
+  std::ofstream(target.path, std::ios::binary).write("content", 7);
+  const File source = File::open_to_read(target.path);
+  {
+    const RefusedThreads refused;
+    CHECK_THROWS_AS(static_cast<void>(buffer.read(FileRange{target.file, 0, 100}, 0)), Exhausted);
+    CHECK_THROWS_AS(
+        static_cast<void>(fixture.buffers().create(fixture.device(0), FileRange{source, 0, 7})),
+        Exhausted);
+  }
+  const BufferCounters counters = fixture.buffers().counters(fixture.device(0));
+  CHECK(counters.bytes_read == 0);
+  CHECK(counters.bytes_written == 100);
+  CHECK(counters.buffers_created == 1);
 }
 
 }  // namespace buffer_file_test

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "device/tpu_chips.hpp"
+#include "device/visible_variables.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace backend_visibility_test {
@@ -96,6 +97,32 @@ TEST_CASE("a variable that is not set or empty selects nothing, and its former n
         "Visible as tpu:0: TPU_VISIBLE_CHIPS=\"0\" names chip 0; TPU_PROCESS_BOUNDS=\"1,1,1\"");
 }
 
+TEST_CASE("no chips are named where the numbers may be those of cores, or of entries of the list") {
+  const auto variables = std::vector{variable("TPU_VISIBLE_CHIPS", "0,1,2,3")};
+  const auto others = [](int count, const std::string& text) {
+    Texts all;
+    for (int ordinal = 0; ordinal < count; ++ordinal) {
+      all.push_back("Visible as tpu:" + std::to_string(ordinal) +
+                    ": the backend shows it; TPU_VISIBLE_CHIPS=\"" + text + "\"");
+    }
+    return all;
+  };
+  CHECK(sentences(tpus({0, 1, 2, 3, 4, 5, 6, 7}, variables)) == others(8, "0,1,2,3"));
+  CHECK(sentences(tpus({0, 0, 1, 1}, variables)) == others(4, "0,1,2,3"));
+  BackendView cores = tpus({0, 1, 2}, variables);
+  cores.devices[1].attributes.push_back({"core_on_chip", std::int64_t{1}});
+  CHECK(sentences(cores) == others(3, "0,1,2,3"));
+  for (const char* const list : {"2,3", "1,2", "0,3", "0,1,2"}) {
+    const auto explained = explain_view(tpus({0, 1}, {variable("TPU_VISIBLE_CHIPS", list)}));
+    CAPTURE(list);
+    CHECK(explained.size() == 2);
+    CHECK(explained[0].physical == -1);
+    CHECK(explained[0].sentence == others(1, list)[0]);
+  }
+  CHECK(sentences(tpus({1, 0}, {variable("TPU_VISIBLE_CHIPS", "0,1,1")})).front() ==
+        "Visible as tpu:0: TPU_VISIBLE_CHIPS=\"0,1,1\" names chip 1");
+}
+
 TEST_CASE("chips without a client, topologies and other makes") {
   BackendView failed = tpus({}, {variable("TPU_VISIBLE_CHIPS", "1")});
   failed.chips = 2;
@@ -113,6 +140,20 @@ TEST_CASE("chips without a client, topologies and other makes") {
   other.is_tpu = false;
   CHECK(sentences(other) == Texts{"Visible as neuron:0: the backend shows it; "
                                   "NEURON_RT_VISIBLE_CORES=\"0-3\""});
+}
+
+TEST_CASE("a name is that of TPUs if it has the word") {
+  for (const char* const name :
+       {"tpu", "TPU", "tpu7x", "my_tpu", "tpu (libtpu 1.2)", "v5 tpu lite"}) {
+    CAPTURE(name);
+    CHECK(is_tpu(name, ""));
+    CHECK(is_tpu("other", name));
+  }
+  for (const char* const name : {"output", "tpulse", "", "outputs", "tp"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_tpu(name, name));
+  }
+  CHECK(is_tpu("output tpu", ""));
 }
 
 TEST_CASE("chips are counted on the PCI bus by vendor and device") {

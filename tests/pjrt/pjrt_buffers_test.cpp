@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ namespace pjrt_buffers_test {
 
 using namespace berth;
 using namespace berth::test;
+using namespace std::string_literals;
 
 TEST_CASE("bytes arrive in every pairing, size and part") {
   for (const bool is_late : {false, true}) {
@@ -57,6 +59,24 @@ TEST_CASE("a part is read from the whole if the plug-in reports late that it rea
       CHECK(std::equal(part.begin(), part.end(), content.begin() + 3000));
     }
   }
+}
+
+TEST_CASE("a part is read from the whole though its buffer has gone meanwhile") {
+  PluginFixture fixture({{"holds", "Buffer_CopyRawToHost"s},
+                         {"fail_event", "Buffer_CopyRawToHost"s},
+                         {"fail_code", std::int64_t{12}}});
+  const auto content = numbered_bytes(5000);
+  std::vector<std::byte> part(1000);
+  Transfer read;
+  {
+    const DeviceBuffer buffer =
+        fixture.buffers().create(fixture.device(0), content.data(), content.size());
+    read = buffer.read(part.data(), 3000, part.size());
+  }
+  CHECK_FALSE(read.is_done());
+  plugin_function<void()>(fixture.path, "berth_test_pjrt_release")();
+  read.wait();
+  CHECK(std::equal(part.begin(), part.end(), content.begin() + 3000));
 }
 
 TEST_CASE("a file fills a buffer, in parts if the plug-in supports them") {
@@ -132,7 +152,7 @@ TEST_CASE("a buffer is filled when the plug-in is done with the source") {
   for (const bool is_late : {false, true}) {
     CAPTURE(is_late);
     PluginFixture fixture({{"holds_source", true}, {"late", is_late}});
-    const auto release = plugin_function<void()>(fixture.path, "berth_test_pjrt_release_sources");
+    const auto release = plugin_function<void()>(fixture.path, "berth_test_pjrt_release");
     auto content = std::make_shared<std::vector<std::byte>>(numbered_bytes(1000));
     const std::vector<std::byte> expected = *content;
     const std::weak_ptr<std::vector<std::byte>> watched = content;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The overhead of berth above a plug-in, as calls of the plug-in and of the driver.
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "berth/bytes.hpp"
+
 #include "pjrt/plugin_fixture.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace pjrt_calls_test {
 
@@ -79,6 +84,32 @@ TEST_CASE("a transfer makes only the calls that the plug-in needs") {
     CHECK(calls_of(fixture, [&] { buffer = {}; }) == Calls{{"Buffer_Destroy", 1}});
     CHECK(driver_calls(fixture.runtime()) == driver_before);
   }
+}
+
+TEST_CASE("a plug-in that reads no parts is not asked for the whole buffer for each part") {
+  const auto content = numbered_bytes(17_MiB);
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "written").string();
+  const auto reads = [&](const std::vector<PjrtOption>& options, const char* variant) {
+    PluginFixture fixture(options, variant);
+    const DeviceBuffer buffer =
+        fixture.buffers().create(fixture.device(0), content.data(), content.size());
+    const Calls calls = calls_of(fixture, [&] {
+      const Transfer written = buffer.read(FileRange{File::open_to_write(path), 0, 16_MiB}, 5);
+      written.wait();
+      CHECK(written.bytes_done() == 16_MiB);
+    });
+    std::vector<std::byte> target(16_MiB);
+    File::open_to_read(path).read(target, 0);
+    CHECK(std::equal(target.begin(), target.end(), content.begin() + 5));
+    return calls.at("Buffer_ToHostBuffer");
+  };
+  CHECK(reads({}, "old") == 1);
+  CHECK(reads({{"no_raw_reads", true}}, "current") == 2);  // the first part tells
+  const std::vector<PjrtOption> late = {{"late", true},
+                                        {"fail_event", std::string("Buffer_CopyRawToHost")},
+                                        {"fail_code", std::int64_t{12}}};
+  CHECK(reads(late, "current") <= 3);  // one of the first two parts
 }
 
 TEST_CASE("listing devices calls neither the plug-in nor the driver") {

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plug-ins that lie, die or leak: typed errors, no crash, and an end of the Runtime.
-#include <atomic>
 #include <cstddef>
-#include <exception>
 #include <fstream>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -75,59 +71,6 @@ TEST_CASE("memory below zero is unknown, and a device without memory fills no fi
                                                    FileRange{File::open_to_read(path), 0, 7});
                  }),
                  "gave no memory of a device"));
-}
-
-TEST_CASE("a plug-in that calls back twice ends an operation once, and starts no other one") {
-  PluginFixture fixture({{"late", true}, {"callback", "twice"s}}, "twice");
-  const auto content = numbered_bytes(1000);
-  std::atomic<int> calls = 0;
-  std::string refusal;
-  // The second call may come later than the first one, which ends the operation.
-  while (refusal.empty()) {
-    try {
-      const DeviceBuffer buffer =
-          fixture.buffers().create(fixture.device(0), content.data(), content.size(),
-                                   {.on_done = [&](const std::exception_ptr&) { ++calls; }});
-      buffer.ready().wait();
-    } catch (const BackendError& error) {
-      refusal = error.what();
-    }
-  }
-  CHECK(contains(refusal, "has called back twice for one event"));
-  const auto created = fixture.buffers().counters(fixture.device(0)).buffers_created;
-  fixture.simulation.runtime.reset();
-  CHECK(created > 0);
-  CHECK(calls == int(created));
-}
-
-TEST_CASE("a plug-in that refuses to call back, and does it all the same, ends an operation once") {
-  PluginFixture fixture({{"late", true}, {"callback", "and refuses"s}}, "untrue");
-  const auto content = numbered_bytes(1000);
-  const DeviceBuffer buffer =
-      fixture.buffers().create(fixture.device(0), content.data(), content.size());
-  buffer.ready().wait();
-}
-
-TEST_CASE("an event whose callback never comes is asked for, and ends its operation") {
-  for (const char* fail_event : {"", "Client_BufferFromHostBuffer"}) {
-    std::atomic<int> calls = 0;
-    bool has_failure = false;
-    {
-      PluginFixture fixture(
-          {{"late", true}, {"callback", "never"s}, {"fail_event", std::string(fail_event)}});
-      auto content = std::make_shared<std::vector<std::byte>>(numbered_bytes(1'000'000));
-      for (int count = 0; count < 20; ++count) {
-        const DeviceBuffer buffer = fixture.buffers().create(
-            fixture.device(0), content->data(), content->size(),
-            {.keep_alive = content, .on_done = [&](const std::exception_ptr& failure) {
-               has_failure = failure != nullptr;
-               ++calls;
-             }});
-      }
-    }  // waits for all of them
-    CHECK(calls == 20);
-    CHECK(has_failure == (*fail_event != '\0'));
-  }
 }
 
 TEST_CASE("a plug-in that dies at any call gives errors, and is freed") {

@@ -187,12 +187,12 @@ TEST_CASE("errors and descriptions name the variables that select devices of the
     const std::vector<DeviceAttribute> known = devices.describe(Device::of(type, 0)).attributes;
     const bool is_attribute = std::ranges::any_of(
         known, [](const DeviceAttribute& each) { return each.name == "TPU_VISIBLE_CHIPS"; });
-    CHECK(is_attribute == (type.name() == "mytpu"));
+    CHECK(is_attribute == (type.name() == "my_tpu"));
     return message_of<InvalidArgument>([&] { return devices.resolve(Device::of(type, 7)); });
   };
   setenv("TPU_VISIBLE_CHIPS", "0,1", 1);
-  CHECK(refusal("mytpu") ==
-        "mytpu:7: no such device: there are mytpu:0 to mytpu:1; TPU_VISIBLE_CHIPS=\"0,1\"");
+  CHECK(refusal("my_tpu") ==
+        "my_tpu:7: no such device: there are my_tpu:0 to my_tpu:1; TPU_VISIBLE_CHIPS=\"0,1\"");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
   const auto open_error = [](const char* type) {
     return message_of<BackendError>([&] {
@@ -200,7 +200,7 @@ TEST_CASE("errors and descriptions name the variables that select devices of the
                                           {{"fail", "Client_Create"s}});
     });
   };
-  CHECK(contains(open_error("mytpu"), "told to fail\\x0ahere; TPU_VISIBLE_CHIPS=\"0,1\""));
+  CHECK(contains(open_error("my_tpu"), "told to fail\\x0ahere; TPU_VISIBLE_CHIPS=\"0,1\""));
   CHECK_FALSE(contains(open_error("other"), "TPU_VISIBLE_CHIPS"));
   unsetenv("TPU_VISIBLE_CHIPS");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");

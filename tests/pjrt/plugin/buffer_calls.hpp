@@ -40,7 +40,7 @@ inline Error* call(const Function<BufferFromHostArgs>& function, BufferFromHostA
   run(client, function, content->filled, nullptr,
       [content, data = args.data, bytes] { std::memcpy(content->bytes.data(), data, bytes); });
   if (client.knobs.holds_source)
-    held_sources.add(done);
+    held_ends.add([done] { done->end(Code::ok, ""); });
   else
     client.queue.post([done] { done->end(Code::ok, ""); });
   return nullptr;

@@ -61,8 +61,9 @@ template <class Args>
 void run(Client& client, const Function<Args>& function, std::shared_ptr<Completion> completion,
          std::shared_ptr<Content> source, std::function<void()> work) {
   const bool fails = "PJRT_" + client.knobs.fail_event == function.name;
+  const bool is_held = "PJRT_" + client.knobs.holds == function.name;
   client.queue.post([completion = std::move(completion), source = std::move(source),
-                     work = std::move(work), fails,
+                     work = std::move(work), fails, is_held,
                      code = static_cast<Code>(client.knobs.fail_code)] {
     const auto finish = [=](const Completion* before) {
       if (fails) return completion->end(code, "told to fail");
@@ -71,6 +72,7 @@ void run(Client& client, const Function<Args>& function, std::shared_ptr<Complet
       work();
       completion->end(Code::ok, "");
     };
+    if (is_held) return held_ends.add([finish] { finish(nullptr); });
     if (source == nullptr) return finish(nullptr);
     source->filled->when_over([finish](const Completion& before) { finish(&before); });
   });

@@ -101,10 +101,17 @@ struct Completion {
   std::vector<Callback> callbacks;
 };
 
+/// What is known of an event beyond its end.
+struct EventUse {
+  std::atomic<bool> is_in_call = false;
+  std::atomic<bool> is_destroyed = false;
+};
+
 struct Event {
   std::shared_ptr<Completion> completion;
   const Client* client;
   Counted counted{live.events};
+  std::shared_ptr<EventUse> use = std::make_shared<EventUse>();
 };
 
 /// The memory of a buffer.
@@ -229,40 +236,44 @@ struct Knobs {
   bool no_raw_reads = false;  ///< Buffer_CopyRawToHost is unimplemented
   bool no_parts = false;      ///< transfer managers are unimplemented
   bool throws = false;        ///< a client is not created, but an exception is thrown
-  bool holds_source = false;  ///< a source is in use until release_sources()
+  bool holds_source = false;  ///< a source is in use until the release of what is held
   bool leaks = false;         ///< what should be freed is kept
   float scale = 1;            ///< reported as an attribute
   std::string gives_nothing;  ///< the function that reports success without an object
-  std::string callback;       ///< how Event_OnReady calls back: "twice", "never", "and refuses"
-  std::string lie;            ///< what is wrong with what is described
-  std::string fail;           ///< the function, without "PJRT_", that returns an error
-  std::string fail_event;     ///< the function whose event has an error
+  std::string holds;          ///< the function whose event is not ready before the release
+  /// How Event_OnReady calls back: "twice", "never", "and refuses", "slow", "of nothing" too, or
+  /// "after the end" or "after a refusal": when the test says so.
+  std::string callback;
+  std::string lie;         ///< what is wrong with what is described
+  std::string fail;        ///< the function, without "PJRT_", that returns an error
+  std::string fail_event;  ///< the function whose event has an error
   std::int64_t fail_code = static_cast<int>(Code::internal);
   std::int64_t dies_after = -1;                       ///< calls until every call fails; -1: never
   std::int64_t attribute_bytes = sizeof(NamedValue);  ///< what each attribute says of its size
 };
 
-/// Ends of the use of sources that clients hold.
-class HeldSources {
+/// What clients do when a test says so.
+class Held {
  public:
-  void add(std::shared_ptr<Completion> use) {
+  void add(std::function<void()> act) {
     const std::lock_guard lock(mutex_);
-    held_.push_back(std::move(use));
+    acts_.push_back(std::move(act));
   }
   void release() {
-    std::vector<std::shared_ptr<Completion>> released;
+    std::vector<std::function<void()>> released;
     {
       const std::lock_guard lock(mutex_);
-      released.swap(held_);
+      released.swap(acts_);
     }
-    for (const auto& use : released) use->end(Code::ok, "");
+    for (const auto& act : released) act();
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Completion>> held_;
+  std::vector<std::function<void()>> acts_;
 };
-inline HeldSources held_sources;
+inline Held held_ends;       ///< of operations
+inline Held held_callbacks;  ///< of events
 
 struct Client {
   explicit Client(Knobs knobs_);

@@ -12,9 +12,11 @@
 // As plug-ins of OpenXLA do, every function refuses arguments that are shorter than it knows.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "berth/export.h"
@@ -41,6 +43,7 @@ Knobs read_knobs(const ClientCreateArgs& args) {
     if (name == "no_parts") knobs.no_parts = option.boolean;
     if (name == "throws") knobs.throws = option.boolean;
     if (name == "holds_source") knobs.holds_source = option.boolean;
+    if (name == "holds") knobs.holds = text();
     if (name == "gives_nothing") knobs.gives_nothing = text();
     if (name == "scale") knobs.scale = option.float32;
     if (name == "fail") knobs.fail = text();
@@ -79,6 +82,9 @@ Error* error_code(ErrorCodeArgs* args) {
   return nullptr;
 }
 
+/// Events that were destroyed while Event_OnReady was called for them.
+std::atomic<int> events_destroyed_in_calls = 0;
+
 Error* call(const Function<PluginInitializeArgs>& function, PluginInitializeArgs& args) {
   return check_size(function, args);
 }
@@ -86,6 +92,8 @@ Error* call(const Function<PluginInitializeArgs>& function, PluginInitializeArgs
 Error* call(const Function<EventArgs>& function, EventArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
   if (function.slot == event_destroy.slot) {
+    args.event->use->is_destroyed = true;
+    if (args.event->use->is_in_call) ++events_destroyed_in_calls;
     delete args.event;
     return nullptr;
   }
@@ -99,18 +107,42 @@ Error* call(const Function<EventIsReadyArgs>& function, EventIsReadyArgs& args) 
   return nullptr;
 }
 
+/// As a call whose thread gets no processor: the event is ready for long before it returns.
+void be_slow(const Event& event) {
+  const auto completion = event.completion;
+  const auto use = event.use;
+  use->is_in_call = true;
+  completion->wait();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!use->is_destroyed && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  use->is_in_call = false;
+}
+
 Error* call(const Function<EventOnReadyArgs>& function, EventOnReadyArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
   const Knobs& knobs = args.event->client->knobs;
   if (knobs.fail == "Event_OnReady") return new_error(Code::internal, "no callbacks");
   if (knobs.callback == "never") return nullptr;
+  const auto completion = args.event->completion;
+  const bool is_after_refusal = knobs.callback == "after a refusal";
+  if (is_after_refusal || knobs.callback == "after the end") {
+    held_callbacks.add([completion, callback = args.callback, user = args.user] {
+      completion->wait();
+      callback(completion->error(), user);
+    });
+    return is_after_refusal ? new_error(Code::internal, "no callbacks") : nullptr;
+  }
+  if (knobs.callback == "slow") be_slow(*args.event);
+  if (knobs.callback == "of nothing") args.callback(nullptr, nullptr);
   const bool calls_twice = knobs.callback == "twice";
-  args.event->completion->when_over(
-      [callback = args.callback, user = args.user, calls_twice](const Completion& completion) {
-        callback(completion.error(), user);
+  const bool refuses = knobs.callback == "and refuses";
+  completion->when_over(
+      [callback = args.callback, user = args.user, calls_twice](const Completion& over) {
+        callback(over.error(), user);
         if (calls_twice) callback(new_error(Code::data_loss, "told to call back twice"), user);
       });
-  if (knobs.callback == "and refuses") return new_error(Code::internal, "no callbacks");
+  if (refuses) return new_error(Code::internal, "no callbacks");
   return nullptr;
 }
 
@@ -213,9 +245,19 @@ extern "C" BERTH_API void berth_test_pjrt_free_leaked() {
   berth::pjrt::leaked.free();
 }
 
-/// Ends the use of all sources that clients hold.
-extern "C" BERTH_API void berth_test_pjrt_release_sources() {
-  berth::pjrt::held_sources.release();
+/// Ends all operations, and the use of all sources, that clients hold.
+extern "C" BERTH_API void berth_test_pjrt_release() {
+  berth::pjrt::held_ends.release();
+}
+
+/// Calls back for all events for which that was put off.
+extern "C" BERTH_API void berth_test_pjrt_call_back() {
+  berth::pjrt::held_callbacks.release();
+}
+
+/// Number of events that were destroyed while Event_OnReady was called for them.
+extern "C" BERTH_API int berth_test_pjrt_events_destroyed_in_calls() {
+  return berth::pjrt::events_destroyed_in_calls;
 }
 
 /// Number of calls of the function "PJRT_" + `name`; of all functions for null.
