@@ -62,7 +62,7 @@ class Api {
   void destroy(const Function<Args>& function, Args args) const noexcept {
     try {
       drop(try_call(function, args));
-    } catch (...) {  // NOLINT(bugprone-empty-catch): nobody could do more about it
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the object is lost
     }
   }
 

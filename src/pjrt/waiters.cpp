@@ -44,8 +44,7 @@ WaiterId Waiters::add(std::shared_ptr<Waiter> waiter) {
   return id;
 }
 
-std::shared_ptr<Waiter> Waiters::take(WaiterId id) noexcept {
-  const MutexLock lock(mutex_);
+std::shared_ptr<Waiter> Waiters::extract(WaiterId id) noexcept {
   const auto found = waiters_.find(id);
   if (found == waiters_.end()) return nullptr;
   std::shared_ptr<Waiter> taken = std::move(found->second);
@@ -53,18 +52,20 @@ std::shared_ptr<Waiter> Waiters::take(WaiterId id) noexcept {
   return taken;
 }
 
+std::shared_ptr<Waiter> Waiters::take(WaiterId id) noexcept {
+  const MutexLock lock(mutex_);
+  return extract(id);
+}
+
 std::shared_ptr<Waiter> Waiters::take_before_callback(WaiterId id) {
   const MutexLock lock(mutex_);
-  const auto found = waiters_.find(id);
-  if (found == waiters_.end()) return nullptr;
+  if (!waiters_.contains(id)) return nullptr;
   without_callback_.insert(id);
   if (without_callback_.size() > kWithoutCallbackMax) {
     forgotten_to_ = std::max(forgotten_to_, *without_callback_.begin());
     without_callback_.erase(without_callback_.begin());
   }
-  std::shared_ptr<Waiter> taken = std::move(found->second);
-  waiters_.erase(found);
-  return taken;
+  return extract(id);
 }
 
 void Waiters::ask_from_now(WaiterId id) noexcept {

@@ -53,7 +53,7 @@ struct Waiter {
   const char* const function;
   std::shared_ptr<OwnedEvent> event;  ///< shared with a thread that asks for it
   DeviceBackend::Done done;
-  /// When the plug-in agreed to call back; until then nobody else may use the event.
+  /// When the plug-in agreed to call back; until then no other thread may use the event.
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::time_point::max();
 };
 
@@ -88,6 +88,8 @@ class Waiters {
       BERTH_EXCLUDES(mutex_);
 
  private:
+  std::shared_ptr<Waiter> extract(WaiterId id) noexcept BERTH_REQUIRES(mutex_);
+
   Mutex mutex_;
   std::uintptr_t serial_ BERTH_GUARDED_BY(mutex_) = 0;
   std::unordered_map<WaiterId, std::shared_ptr<Waiter>> waiters_ BERTH_GUARDED_BY(mutex_);

@@ -78,7 +78,7 @@ TEST_CASE("a buffer is read two parts ahead of the file, which gives the progres
   const Transfer written = buffer.read(FileRange{target.file, 0, 17_MiB}, 0);
   for (std::size_t parts = 0; parts < 5; ++parts) {
     const std::size_t ahead = std::min<std::size_t>(2, 5 - parts);
-    while (fixture.machine->pending_count() < ahead) std::this_thread::yield();
+    fixture.machine->await_pending(ahead);
     CHECK(fixture.machine->pending_count() == ahead);
     CHECK(written.bytes_done() == parts * 4_MiB);
     CHECK_FALSE(written.is_done());
@@ -121,10 +121,10 @@ TEST_CASE("a cancelled write of a buffer waits for no part") {
       fixture.buffers().create(fixture.device(0), content.data(), content.size());
   fixture.machine->is_late = true;
   Transfer written = buffer.read(FileRange{target.file, 0, 12_MiB}, 0);
-  while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+  fixture.machine->await_pending(2);
   written.cancel();
   const Transfer next = buffer.read(FileRange{other.file, 0, 1_MiB}, 0);
-  while (fixture.machine->pending_count() < 3) std::this_thread::yield();
+  fixture.machine->await_pending(3);
   CHECK_FALSE(written.is_done());
   fixture.machine->run_all();
   CHECK(message_of<Cancelled>([&] { written.wait(); }) ==

@@ -132,7 +132,7 @@ TEST_CASE("a file is read no further than two parts ahead of the backend") {
   const File file = File::open_to_read(write_file(folder, content));
   const DeviceBuffer buffer =
       fixture.buffers().create(fixture.device(0), FileRange{file, 0, 17_MiB});
-  while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+  fixture.machine->await_pending(2);
   for (int moment = 0; moment < 1000; ++moment) std::this_thread::yield();
   CHECK(fixture.machine->parts_written == 2);
   while (!buffer.ready().is_done()) fixture.machine->run_next();
@@ -149,7 +149,7 @@ TEST_CASE("a failure while a file is read ends the transfer and frees what was b
   const DeviceBuffer buffer =
       fixture.buffers().create(fixture.device(0), FileRange{file, 0, 12_MiB});
   SUBCASE("the file becomes shorter") {
-    while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+    fixture.machine->await_pending(2);
     std::filesystem::resize_file(path, 8_MiB);
     while (!buffer.ready().is_done()) fixture.machine->run_next();
     message_of<FileError>([&] {
@@ -158,7 +158,7 @@ TEST_CASE("a failure while a file is read ends the transfer and frees what was b
     });
   }
   SUBCASE("the transfer is cancelled") {
-    while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+    fixture.machine->await_pending(2);
     Transfer ready = buffer.ready();
     ready.cancel();
     while (!ready.is_done()) fixture.machine->run_next();
@@ -169,7 +169,7 @@ TEST_CASE("a failure while a file is read ends the transfer and frees what was b
                    "filling a buffer of fake:0 was cancelled"));
   }
   SUBCASE("a write fails") {
-    while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+    fixture.machine->await_pending(2);
     fixture.machine->failure = "broken";
     while (!buffer.ready().is_done()) fixture.machine->run_next();
     CHECK(fixture.machine->parts_written == 2);
@@ -189,13 +189,13 @@ TEST_CASE("a cancelled copy of a file waits for no part, and makes room for the 
   const File file = File::open_to_read(write_file(folder, content));
   const DeviceBuffer first =
       fixture.buffers().create(fixture.device(0), FileRange{file, 0, 12_MiB});
-  while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+  fixture.machine->await_pending(2);
   const DeviceBuffer second =
       fixture.buffers().create(fixture.device(1), FileRange{file, 0, 1_MiB});
   Transfer ready = first.ready();
   ready.cancel();
   // The first two writes are still pending, and the parts that they read are kept.
-  while (fixture.machine->pending_count() < 3) std::this_thread::yield();
+  fixture.machine->await_pending(3);
   CHECK(fixture.machine->parts_written == 3);
   CHECK_FALSE(ready.is_done());
   fixture.machine->run_all();
@@ -212,7 +212,7 @@ TEST_CASE("a write that fails ends a copy of a file that waits for an earlier pa
   const File file = File::open_to_read(write_file(folder, numbered_bytes(12_MiB)));
   const DeviceBuffer buffer =
       fixture.buffers().create(fixture.device(0), FileRange{file, 0, 12_MiB});
-  while (fixture.machine->pending_count() < 2) std::this_thread::yield();
+  fixture.machine->await_pending(2);
   const auto first = fixture.machine->take_next();
   fixture.machine->failure = "broken";
   CHECK(fixture.machine->run_next());  // the second part

@@ -106,13 +106,23 @@ static void bytes_survive(const struct machine* machine, int type) {
   free(back);
 }
 
-static void a_buffer_is_written_to_a_file(berth_runtime* runtime, int type) {
-  char path[] = "/tmp/berth-test-XXXXXX";
+/// Makes a file of the template `path`, and opens it.
+static int make_file(char* path) {
   const int descriptor = mkstemp(path);
   CHECK(descriptor >= 0);
+  return descriptor;
+}
+
+static void number_bytes(unsigned char* memory, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) memory[i] = (unsigned char)(i * 3);
+}
+
+static void a_buffer_is_written_to_a_file(berth_runtime* runtime, int type) {
+  char path[] = "/tmp/berth-test-XXXXXX";
+  const int descriptor = make_file(path);
   unsigned char host[1000];
   unsigned char back[903];
-  for (size_t i = 0; i < sizeof host; ++i) host[i] = (unsigned char)(i * 3);
+  number_bytes(host, sizeof host);
   berth_file* file = NULL;
   berth_buffer* buffer = NULL;
   berth_transfer* transfer = NULL;
@@ -139,11 +149,10 @@ static void a_buffer_is_written_to_a_file(berth_runtime* runtime, int type) {
 
 static void a_file_fills_a_buffer(berth_runtime* runtime, int type) {
   char path[] = "/tmp/berth-test-XXXXXX";
-  const int descriptor = mkstemp(path);
-  CHECK(descriptor >= 0);
+  const int descriptor = make_file(path);
   unsigned char host[1000];
   unsigned char back[1000];
-  for (size_t i = 0; i < sizeof host; ++i) host[i] = (unsigned char)(i * 3);
+  number_bytes(host, sizeof host);
   CHECK(write(descriptor, host, sizeof host) == (ssize_t)sizeof host);
   close(descriptor);
   berth_file* file = NULL;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,10 @@ struct FakeMachine {
   [[nodiscard]] std::size_t pending_count() const {
     const std::lock_guard lock(mutex);
     return pending.size();
+  }
+  /// Returns once that many operations are pending.
+  void await_pending(std::size_t count) const {
+    while (pending_count() < count) std::this_thread::yield();
   }
 
   mutable std::mutex mutex;

@@ -30,14 +30,14 @@ bool are_valid(std::span<const CUmemcpyAttributes> attributes, const std::size_t
 }
 
 /// Copies volumes of one call.
-CUresult copy_volumes(Function function, std::span<const CUDA_MEMCPY3D_BATCH_OP> volumes,
+CUresult copy_volumes(Function function, std::size_t count, const CUDA_MEMCPY3D_BATCH_OP* volumes,
                       unsigned long long flags, CUstream stream) {
   Call call(function, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (volumes.data() == nullptr || volumes.empty() || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (volumes == nullptr || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   AttributedCopies copies(call, stream);
   if (copies.status() != CUDA_SUCCESS) return copies.status();
-  for (const CUDA_MEMCPY3D_BATCH_OP& volume : volumes) {
+  for (const CUDA_MEMCPY3D_BATCH_OP& volume : std::span(volumes, count)) {
     const CopyAttributes attributes = attributes_of(volume);
     Stretches read;
     CUresult result = attributes.are_valid() ? read_copy(volume, read) : CUDA_ERROR_INVALID_VALUE;
@@ -88,14 +88,12 @@ CUresult berth_sim_cuMemcpyWithAttributesAsync(CUdeviceptr destination, CUdevice
 
 CUresult berth_sim_cuMemcpy3DBatchAsync(std::size_t count, CUDA_MEMCPY3D_BATCH_OP* copies,
                                         unsigned long long flags, CUstream stream) {
-  return copy_volumes(Function::k_cuMemcpy3DBatchAsync, {copies, copies == nullptr ? 0 : count},
-                      flags, stream);
+  return copy_volumes(Function::k_cuMemcpy3DBatchAsync, count, copies, flags, stream);
 }
 
 CUresult berth_sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP* copy,
                                                  unsigned long long flags, CUstream stream) {
-  const std::size_t count = copy == nullptr ? 0 : 1;
-  return copy_volumes(Function::k_cuMemcpy3DWithAttributesAsync, {copy, count}, flags, stream);
+  return copy_volumes(Function::k_cuMemcpy3DWithAttributesAsync, 1, copy, flags, stream);
 }
 
 }  // namespace berth::sim

@@ -106,7 +106,8 @@ bool enter_slice(End& end, std::size_t slice) {
   return true;
 }
 
-/// Copies `operand` of a copy of `extent` to a side of `copy`, whose lengths 0 mean packed.
+/// The address, the pitch and the height of one side of a copy of `extent`, as CUDA_MEMCPY3D has
+/// them. Lengths of 0 in `operand` mean packed.
 CUresult read_operand(const CUmemcpy3DOperand& operand, const CUextent3D& extent,
                       CUdeviceptr& address, std::size_t& pitch, std::size_t& height) {
   if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
