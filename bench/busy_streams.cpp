@@ -133,6 +133,9 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--threads", busy.threads, "1, or 2 that take turns")->check(CLI::Range(1, 2));
   app.add_option("--passes", busy.passes, "1 to 1000; default 10")->check(CLI::Range(1, 1000));
   app.add_option("--seed", busy.seed, "Of dependencies, turns and what persists; default 1");
+  app.add_option("--queue", busy.queue_entries,
+                 "Operations that a stream holds before a call blocks; default 0: any number")
+      ->check(CLI::Range(0, 1 << 20));
   app.add_flag("--checks", busy.checks, "The simulator looks for races; times mean nothing then");
   app.add_option("--allocator", arguments.allocator, "berth, or a peer that is there");
   app.add_option("--reuse", arguments.berth.cross_stream_reuse,

@@ -2,7 +2,6 @@
 // Runs what instructions.py counts under callgrind: each section once with some steps and once with
 // twice as many, so that the difference is the steps alone. A section is dumped under the name of
 // the benchmark that times the same, and the number of operations that were in it.
-#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
@@ -14,6 +13,7 @@
 #include "berth/bytes.hpp"
 
 #include "peers/allocators.hpp"
+#include "workloads/cuda_paths.hpp"
 #include "workloads/pair.hpp"
 #include "workloads/random_live_set.hpp"
 #include "workloads/replay.hpp"
@@ -23,6 +23,9 @@ namespace {
 
 using namespace berth;
 using namespace berth::bench;
+
+/// The argument, and the peer of its figures.
+constexpr const char* kBesideBackend = "beside_backend";
 
 /// `run(steps)` calls count_steps() once.
 template <class Run>
@@ -83,24 +86,6 @@ void add_replays(Session& session, const std::string& figure,
   }
 }
 
-/// Copies of 8 bytes from pageable memory to the device.
-class SmallCopies {
- public:
-  explicit SmallCopies(Session& session)
-      : copier_(session.runtime().copier()),
-        stream_(session.stream()),
-        target_(session.runtime().memory(session.device()).allocate(kBytes, stream_)) {}
-  void step() { copier_.copy_async(target_.data(), source_.data(), kBytes, stream_); }
-
- private:
-  static constexpr std::size_t kBytes = 8;
-
-  Copier& copier_;
-  const StreamRef stream_;
-  const Allocation target_;
-  const std::array<std::byte, kBytes> source_{};
-};
-
 /// The row is the number of copies before those that are counted.
 void add_small_copies(Session& session) {
   for (const int before : {10, 30'000}) {
@@ -111,6 +96,45 @@ void add_small_copies(Session& session) {
       session.stream().sync();
     });
   }
+}
+
+/// `peer`: the state of the Runtime.
+void add_cuda_paths(Session& session, const std::string& peer) {
+  constexpr std::size_t kSteps = 1000;
+  const auto add = [&](const char* row, auto make) {
+    add_section("cuda_path/" + peer + "/" + row, kSteps, 1, [&](std::size_t steps) {
+      auto path = make();
+      for (int step = 0; step < 10; ++step) path.step();
+      count_steps(path, steps);
+      session.stream().sync();
+    });
+  };
+  BerthAllocator allocator(session);
+  add("pair_hit", [&] { return HitPair(allocator, 512, session.stream()); });
+  add("memory", [&] { return LookUpMemory(session); });
+  add("resolve", [&] { return ResolveDevice(session); });
+  add("guard", [&] { return EnterDevice(session); });
+  add("copy", [&] { return SmallCopies(session); });
+}
+
+void run_small_copies() {
+  Session session;
+  session.enter_thread();
+  add_small_copies(session);
+}
+
+/// In a process of its own, as that without a backend, so that nothing else differs.
+void run_beside_backend() {
+  Session session;
+  session.enter_thread();
+  const UsedBackend backend(session);
+  add_cuda_paths(session, kBesideBackend);
+}
+
+void run_cuda_paths() {
+  Session session;
+  session.enter_thread();
+  add_cuda_paths(session, "berth");
 }
 
 void run() {
@@ -128,14 +152,22 @@ void run() {
     add_replays<Allocator>(session, "rotation", in_turns);
     add_replays<Allocator>(session, "replay_mean", recorded);
   });
-  add_small_copies(session);
 }
 
 }  // namespace
 
-int main() {
+/// Without an argument the allocators are counted.
+int main(int count, char** arguments) {
   try {
-    run();
+    const std::string what = count > 1 ? arguments[1] : "";
+    if (what == "cuda_path")
+      run_cuda_paths();
+    else if (what == kBesideBackend)
+      run_beside_backend();
+    else if (what == "small_copies")
+      run_small_copies();
+    else
+      run();
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -23,14 +23,18 @@ SECTION = re.compile(r"^desc: Trigger: Client Request: (\S+) (\d+)$", re.MULTILI
 TOTALS = re.compile(r"^totals: (\d+)", re.MULTILINE)
 
 
-def count(program: Path, folder: str) -> str:
+# What the program counts, each in a process of its own; "": the allocators.
+PARTS = ("", "small_copies", "cuda_path", "beside_backend")
+
+
+def count(program: Path, part: str, folder: str) -> str:
     """Leaves a file for each section in `folder`; what the program said."""
     environment = dict(os.environ)
     environment.update(BERTH_DRIVER="sim", BERTH_SIM=SIMULATOR)
     environment.setdefault("BERTH_BENCH_TRACES", str(Path(__file__).resolve().parent / "traces"))
     done = subprocess.run(
         ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no",
-         f"--callgrind-out-file={folder}/callgrind", program],
+         f"--callgrind-out-file={folder}/callgrind", program, *([part] if part else [])],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
@@ -60,6 +64,14 @@ def number_of_dump(path: Path) -> int:
     return int(path.suffix[1:] or 0)
 
 
+def dumps_of(program: Path, part: str) -> tuple[list[str], str]:
+    """The dumps in their order, and what the program said."""
+    with tempfile.TemporaryDirectory() as folder:
+        messages = count(program, part, folder)
+        dumps = sorted(Path(folder).glob("callgrind.*"), key=number_of_dump)
+        return [path.read_text() for path in dumps], messages
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     report.add_output_arguments(parser)
@@ -69,10 +81,12 @@ def main() -> int:
         raise SystemExit(f"no {program}; it is built where valgrind and its headers are")
     result = report.Report()
     result.device = "Simulated GPU"
-    with tempfile.TemporaryDirectory() as folder:
-        result.add_messages(count(program, folder))
-        dumps = sorted(Path(folder).glob("callgrind.*"), key=number_of_dump)
-        result.figures = figures_of(path.read_text() for path in dumps)
+    dumps: list[str] = []
+    for part in PARTS:
+        of_part, messages = dumps_of(program, part)
+        result.add_messages(messages)
+        dumps += of_part
+    result.figures = figures_of(dumps)
     report.write(result, options)
     return 0
 

@@ -56,7 +56,7 @@ CUdeviceptr allocate() {
 class Subject {
  public:
   explicit Subject(const Row& row)
-      : simulator_("memory=1GiB,poison=off,devices=" + std::to_string(row.devices) +
+      : simulator_("memory=1GiB,poison=off,queue=off,devices=" + std::to_string(row.devices) +
                    (row.pending != 0 ? ",progress=manual" : "")) {
     need(CU(cuInit)(0));
     for (int device = row.devices; device-- != 0;) {

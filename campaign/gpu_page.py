@@ -20,7 +20,7 @@ NOT_MEASURED = "not measured yet"
 HEAD = """# On GPUs
 
 How berth and the driver behave on hardware. `campaign/gpu_page.py` writes this page from the JSON
-results of campaigns, which are kept in `docs/gpu`, one folder for each campaign. Where hardware and
+results of campaigns. The results of a campaign are kept in `docs/gpu/<name>`. Where hardware and
 the simulated driver disagree, the hardware is right.
 
 ## How to measure

@@ -34,6 +34,7 @@ struct BusyOptions {
   int threads = 1;       ///< 1, or 2 that take turns
   int passes = 10;       ///< 1 or more
   std::uint64_t device_bytes = 160_GiB;
+  int queue_entries = 0;   ///< operations that a stream holds before a call blocks; 0: any number
   bool checks = false;     ///< the simulator looks for races. Finds reuse by uses of other streams
                            ///< with dependencies only: without, these would be races themselves
   std::uint64_t seed = 1;  ///< of the dependencies, of what persists, and of the threads' turns

@@ -183,6 +183,7 @@ BusyFigures measure_busy(const BusyProgram& program, const BusyOptions& options,
   sim::Config config = measured_simulator(sim::Progress::timed);
   config.memory = {options.device_bytes};
   config.checks = options.checks;
+  config.queue_entries = options.queue_entries;
   SimulatedSession machine(config);
   Allocator allocator(machine.session(), arguments...);
   BusyReplay replay(machine, allocator, program, options);

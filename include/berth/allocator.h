@@ -26,6 +26,7 @@ typedef struct berth_allocator berth_allocator;
 /// The allocator of the device's memory; of the CPU as berth_allocator_get_host().
 BERTH_API berth_status berth_allocator_get_device(berth_runtime* runtime, berth_device device,
                                                   berth_allocator** allocator);
+/// The allocator of pinned memory.
 BERTH_API berth_status berth_allocator_get_pinned(berth_runtime* runtime,
                                                   berth_allocator** allocator);
 /// The allocator of `cpu`, HostAllocator in C++. The C++ header describes its differences: nothing
@@ -44,8 +45,11 @@ BERTH_API berth_status berth_allocator_get_location(berth_allocator* allocator,
 /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
 ///           the out-of-memory ladder, whose last rungs wait for the GPU. Host memory: as the
 ///           functions below.
-/// Errors    BERTH_INVALID_ARGUMENT: a stream of another device. BERTH_OUT_OF_MEMORY: every rung
-///           failed, and the message has the numbers; the caller can continue. BERTH_DRIVER_ERROR.
+/// Errors    BERTH_INVALID_ARGUMENT: a stream of another runtime or, for device memory, of another
+///           device; the per-thread default stream.
+///           BERTH_OUT_OF_MEMORY: every rung failed, and the message has the numbers.
+///           BERTH_DRIVER_ERROR. The allocator is then unchanged, except that cached memory may
+///           have been returned.
 BERTH_API berth_status berth_allocator_allocate(berth_allocator* allocator, size_t bytes,
                                                 berth_stream stream, void** data);
 /// Allocates page-locked host memory that is visible to every device and ordered on no stream. 0
@@ -112,9 +116,9 @@ BERTH_API berth_status berth_allocator_deallocate(berth_allocator* allocator, vo
 /// Declares that work submitted to `stream` uses the block at `data`: after the free, the block is
 /// not reused before that work is done. null: no effect. For a stream of
 /// berth_stream_from_native(), call berth_allocator_retire_stream() before it is destroyed.
-/// Errors  BERTH_INVALID_ARGUMENT: not a live block, or a stream of another device.
-///         BERTH_DRIVER_ERROR: no event was recorded for blocks freed before; this block is
-///         recorded.
+/// Errors  BERTH_INVALID_ARGUMENT: not a live block; a stream of another runtime or, for device
+///         memory, of another device; the per-thread default stream. BERTH_DRIVER_ERROR: no event
+///         was recorded for blocks freed before; this block is recorded.
 BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator, void* data,
                                                      berth_stream stream);
 /// Declares that the work which `stream` holds now uses the block at `data`, and later work does
@@ -122,8 +126,8 @@ BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator,
 /// does not delay its reuse. null: no effect. While `stream` is captured, this is
 /// berth_allocator_keep_for_graph() for pinned memory, and berth_allocator_record_stream() for
 /// other memory.
-/// Errors  BERTH_INVALID_ARGUMENT: not a live block, a stream of another device, or the per-thread
-///         default stream. BERTH_DRIVER_ERROR: no event was recorded. Nothing is changed.
+/// Errors  BERTH_INVALID_ARGUMENT: as berth_allocator_record_stream(). BERTH_DRIVER_ERROR: no event
+///         was recorded. Nothing is changed.
 BERTH_API berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,
                                                   berth_stream stream);
 /// Declares that work captured on `stream` reads or writes the block at `data`: after the free, the
@@ -133,7 +137,8 @@ BERTH_API berth_status berth_allocator_record_use(berth_allocator* allocator, vo
 /// the runtime is destroyed. Destroy graphs before the runtime, or do not launch them afterwards.
 /// Only for the pinned allocator.
 /// Errors  BERTH_INVALID_ARGUMENT: not a live block of this allocator, a registration, a stream
-///         that is not in a valid capture, or the per-thread default stream. BERTH_DRIVER_ERROR.
+///         that is not in a valid capture, the per-thread default stream, or a stream of another
+///         runtime. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_allocator_keep_for_graph(berth_allocator* allocator, void* data,
                                                       berth_stream stream);
 /// Returns cached memory to the driver until at most `bytes_to_keep` bytes are reserved, as far as
@@ -141,12 +146,15 @@ BERTH_API berth_status berth_allocator_keep_for_graph(berth_allocator* allocator
 /// Blocking  Waits for the work of streams whose cached memory it returns. If that does not suffice
 ///           and memory awaits a stream of berth_stream_from_native() that cannot be queried, waits
 ///           until the device is idle.
+/// Errors    BERTH_DRIVER_ERROR: what was returned before stays returned, and the call can be
+///           repeated.
 BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t bytes_to_keep,
                                             size_t* bytes_released);
 /// Returns memory that was not needed for `age_ns`: the amount that is reserved beyond the most
 /// that was active at one time since then. Call it periodically. The first call only starts the
 /// measurement, unless `age_ns` is 0, which returns all cached memory without pending work.
 /// Blocking  Never waits for the GPU.
+/// Errors    As berth_allocator_trim().
 BERTH_API berth_status berth_allocator_release_unused(berth_allocator* allocator, uint64_t age_ns,
                                                       size_t* bytes_released);
 /// Must be called before code other than berth destroys a stream that blocks were allocated or
@@ -161,12 +169,23 @@ BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
 #define BERTH_NO_LIMIT SIZE_MAX
 
 /// Sets the hard and the soft limit of a device's memory, or of a private pool, in bytes, from now
-/// on: `bytes_reserved_max` is never exceeded, and beyond `bytes_reserved_soft_max` cached memory
-/// that can be returned without waiting is returned first. 0 is a limit too. Memory already
-/// reserved beyond them stays until it is trimmed. Only for the allocator of a device or of a pool.
+/// on. No growth exceeds `bytes_reserved_max`. Beyond `bytes_reserved_soft_max`, cached memory that
+/// can be returned without waiting is returned before growth. A soft limit above the hard one has
+/// no effect; 0 is a limit too. Memory that exceeds a new limit stays until it is trimmed. Only for
+/// the allocator of a device or of a pool.
 BERTH_API berth_status berth_allocator_set_limits(berth_allocator* allocator,
                                                   size_t bytes_reserved_max,
                                                   size_t bytes_reserved_soft_max);
+/// Replaces the on_pressure of berth_runtime_options for this allocator and its pools; a null
+/// function removes it. For a function that frees memory of the runtime: set it after
+/// berth_runtime_create(), and remove it before what it uses ends. Only for the allocator of a
+/// device.
+/// Blocking  Returns when no call of a former function is running on another thread; from inside
+///           such a call, at once.
+/// Errors    BERTH_NOT_SUPPORTED: in a child made by fork().
+BERTH_API berth_status berth_allocator_set_on_pressure(berth_allocator* allocator,
+                                                       berth_pressure_function on_pressure,
+                                                       void* user);
 /// Whether `data` points into memory of this allocator, live or not; false for null. No driver
 /// call. Not for the allocator of `cpu`.
 BERTH_API berth_status berth_allocator_owns(berth_allocator* allocator, const void* data,

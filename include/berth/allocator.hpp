@@ -65,9 +65,10 @@ class BERTH_API Allocator {
   /// Blocking  Never waits for the GPU. Makes no driver call, with one exception: if berth does not
   ///           own the stream and freed blocks still await an event of it, a capture query, and an
   ///           event record if the stream is not captured.
-  /// Errors    InvalidArgument: not a live block of this allocator, or, for device memory, a stream
-  ///           of another device. DriverError: no event could be recorded for freed blocks, which
-  ///           wait for the next one; the block at `data` is recorded.
+  /// Errors    InvalidArgument: not a live block of this allocator, the per-thread default stream,
+  ///           a stream of another Runtime, or, for device memory, of another device; nothing is
+  ///           recorded. DriverError: no event could be recorded for freed blocks, which wait for
+  ///           the next one; the block at `data` is recorded.
   virtual void record_stream(void* data, StreamRef stream) = 0;
 
   /// Declares that the work which `stream` holds now uses the block at `data`, and that later work
@@ -82,9 +83,9 @@ class BERTH_API Allocator {
   /// Blocking  Never waits for the GPU. Makes a capture query and records an event on `stream`;
   ///           neither if it is the block's own stream or if record_stream() covers the use.
   /// Errors    InvalidArgument: not a live block of this allocator, the per-thread default stream,
-  ///           or, for device memory, a stream of another device. DriverError: no event could be
-  ///           recorded. Exhausted: the maximum number of events is in use (EventPoolOptions).
-  ///           Nothing is changed then, and the caller must wait for the work.
+  ///           a stream of another Runtime, or, for device memory, of another device. DriverError:
+  ///           no event could be recorded. Exhausted: the maximum number of events is in use
+  ///           (EventPoolOptions). Nothing is changed then, and the caller must wait for the work.
   virtual void record_use(void* data, StreamRef stream) = 0;
 
   /// Returns cached memory to the driver until at most `bytes_to_keep` bytes are reserved, as far
@@ -93,16 +94,19 @@ class BERTH_API Allocator {
   /// Blocking  Waits for the work of streams whose cached memory it returns, and for uses by other
   ///           streams that freed blocks await. If memory awaits a stream that berth does not own
   ///           and cannot query, waits until the device is idle. Hits of the cache continue.
+  /// Errors    DriverError: the driver refuses a call. What was returned before stays returned, and
+  ///           the call can be repeated.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
   /// Returns memory that was not needed for `age`: the amount that is reserved beyond the most that
   /// was active at one time since then. The result is the number of bytes returned.
   ///
-  /// Call it periodically. Calls divide time into intervals, and the interval in which `age` ends
-  /// counts in full. The first call only starts the measurement, unless `age` is 0, which returns
-  /// all cached memory without pending work.
+  /// Call it periodically. The measurement has the resolution of the calls: the interval between
+  /// two calls in which `age` begins counts in full. The first call only starts the measurement,
+  /// unless `age` is 0, which returns all cached memory without pending work.
   /// Blocking  Never waits for the GPU: memory with pending work is left for the next call. Cache
   ///           hits of other threads continue meanwhile.
+  /// Errors    As trim().
   virtual std::size_t release_unused(std::chrono::nanoseconds age) = 0;
 
   /// Must be called before a stream that berth does not own is destroyed, if blocks were allocated

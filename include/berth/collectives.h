@@ -27,13 +27,15 @@ typedef struct berth_shard {
 // Each call starts after the work that all the streams hold, and returns at once, as
 // berth_transfer_start() does. Work submitted later to the stream of the whole buffer runs after
 // the complete call. Work submitted later to a shard's stream runs after all uses of that shard.
-// `options` and `transfer` are those of berth_transfer_start(). `shards` has `count`
-// elements, 1 or more, and is read only during the call.
+// `options` and `transfer` are those of berth_transfer_start(). `shards` has `count` elements, 1 or
+// more, and is read only during the call.
 //
 // Errors  BERTH_INVALID_ARGUMENT: no shards, null, ranges that overlap or wrap around, sizes that
-//         do not add up, a stream of another device than the memory, host memory on both sides.
-//         BERTH_STREAM_CAPTURED: one of the streams is captured. BERTH_DRIVER_ERROR: submitted work
-//         is over, and nothing more is written.
+//         do not add up, a stream of another device than the memory, host memory on both sides, or
+//         managed memory. BERTH_STREAM_CAPTURED: one of the streams is captured; the capture
+//         continues. Nothing is submitted then. BERTH_OUT_OF_MEMORY, BERTH_EXHAUSTED,
+//         BERTH_DRIVER_ERROR: submitted work is over, nothing more is written, and the content of
+//         the targets is undefined.
 
 /// Copies consecutive ranges of the source, which has `bytes`, to the shards.
 BERTH_API berth_status berth_scatter_start(berth_runtime* runtime, const void* source, size_t bytes,

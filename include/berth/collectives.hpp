@@ -42,7 +42,7 @@ struct Shard {
 ///           must be one of its device, and otherwise it may be one of any device.
 /// Memory    Must stay valid, and sources unchanged, until the Transfer is over, or in the order of
 ///           the streams above; a pageable source as for Copier::start().
-///           TransferOptions::keep_alive holds owners.
+///           TransferOptions::keep_alive holds the owners of the whole and of all shards.
 /// Transfer  Represents the whole call. It is over when all parts are. bytes() counts each byte as
 ///           often as it is written. failure() is the first failure, in the order of the shards'
 ///           copies. cancel() cancels the parts that Transfer::cancel() can cancel, and wait() then

@@ -23,7 +23,8 @@ typedef void (*berth_completion_function)(berth_status status, const char* messa
 /// has failed. Callbacks of one stream run in the order of submission. berth_runtime_destroy()
 /// waits for the work and runs the outstanding callbacks. The callback may run before this call
 /// returns. If this call fails, it does not run.
-/// Errors  BERTH_STREAM_CAPTURED: the stream is captured.
+/// Errors  BERTH_STREAM_CAPTURED: the stream is captured. BERTH_INVALID_ARGUMENT: a stream of
+///         another runtime. BERTH_EXHAUSTED: the system starts no more threads. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_stream_when_done(berth_runtime* runtime, berth_stream stream,
                                               berth_completion_function function, void* user);
 

@@ -17,7 +17,7 @@ namespace berth {
 /// callback starts. Unlike CUDA's host functions, callbacks may call CUDA and berth, and are
 /// notified of a device error.
 ///
-/// Bounds    None. Each outstanding callback holds an event and its captures.
+/// Bounds    None. Each outstanding callback holds an event and the state of its function.
 /// Blocking  Callbacks run one at a time. A callback that takes long delays all others, and no
 ///           stream.
 /// Threads   Safe from any thread, including callbacks. NotSupported in a forked child, which has
@@ -44,9 +44,9 @@ class BERTH_API CompletionQueue {
   /// Stream  Callbacks of one stream run in the order of submission, and callbacks of different
   ///         streams in any order. `stream` may be destroyed meanwhile. Later work on `stream`
   ///         waits for a short notification of berth's thread, and not for the callback.
-  /// Errors  StreamCaptured: StreamRef::is_capturing(). InvalidArgument: an empty callback, or a
-  ///         call after finish(); a stream of another Runtime. Exhausted: the system
-  ///         starts no more threads. DriverError. The callback is not called then.
+  /// Errors  StreamCaptured: StreamRef::is_capturing(). InvalidArgument: an empty callback, a
+  ///         stream of another Runtime, or a call after finish(). Exhausted: the system starts no
+  ///         more threads. DriverError. The callback is not called then.
   void when_done(StreamRef stream, Callback callback);
 
   /// Starts the thread of callbacks, which the first when_done() does otherwise. `stream`: any

@@ -31,6 +31,7 @@ struct ConfigurationEntry {
 };
 
 /// Returns every key with its value in `options`.
+/// Errors  InvalidArgument: an option whose type is an enumeration has another number.
 [[nodiscard]] BERTH_API std::vector<ConfigurationEntry> describe(const RuntimeOptions& options);
 
 /// The result of configure_like_pytorch().

@@ -56,23 +56,27 @@ BERTH_API berth_status berth_copy_sync_between(berth_runtime* runtime, void* tar
 ///         berth has used.
 BERTH_API berth_status berth_copy_host(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes);
-/// Sets every byte of device memory in the order of `stream`.
-/// Errors  BERTH_INVALID_ARGUMENT: memory that is not the stream's device's.
+/// Sets every byte of device memory to `value` in the order of `stream`. On a captured stream the
+/// fill becomes part of the graph. 0 bytes: no effect.
+/// Errors  BERTH_INVALID_ARGUMENT: memory that is neither the stream's device's nor managed.
+///         BERTH_STREAM_CAPTURED: the legacy default stream, while a stream that waits for it is
+///         captured. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_fill_async(berth_runtime* runtime, void* target, uint8_t value,
                                         size_t bytes, berth_stream stream);
 
+/// The copies of a runtime so far, by path.
 typedef struct berth_copy_counters {
   size_t struct_size;
   uint64_t copies_direct;  ///< pinned or device memory on both sides
   uint64_t copies_staged;  ///< through staging memory
   uint64_t copies_host;    ///< host to host
-  uint64_t bytes_copied;   ///< by all of them
+  uint64_t bytes_copied;   ///< by all copies
   /// The number of waits of berth_copy_async() for a device until a source had been read.
   uint64_t staging_waits;
   /// Copies of pageable memory and files by the driver; also direct copies of pageable memory by
   /// devices that use the host's page tables.
   uint64_t copies_by_driver;
-  uint64_t staging_bytes;  ///< staging memory that copies hold now
+  uint64_t staging_bytes;  ///< bytes of staging memory that copies hold now
 } berth_copy_counters;
 
 #define BERTH_COPY_COUNTERS_INIT \

@@ -31,9 +31,8 @@ class PinnedAllocator;
 /// Pageable memory is copied through pinned staging memory by threads of the copier. The stream
 /// waits for them behind gates (cuStreamWaitValue32), the caller does not. Without gates
 /// (CopierOptions::gates), or if no memory can be pinned, the driver copies. A device that uses the
-/// host's page tables
-/// (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) copies pageable memory
-/// directly, as it does pinned memory; copy_async() still stages a source.
+/// host's page tables (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) copies
+/// pageable memory directly, as it does pinned memory; copy_async() still stages a source.
 ///
 /// Threads  Safe from any thread, except from inside a CUDA host callback.
 /// Fork     In a child made by fork(), copies without a stream work; all others fail with
@@ -59,14 +58,14 @@ class BERTH_API Copier {
   ///           Memory that the program has pinned by other means must stay pinned and unchanged
   ///           until the transfer is over.
   /// Target    Has the bytes when the stream has passed the copy. Must stay valid until then.
-  /// Blocking  Waits for other streams only inside driver calls that pin memory or enable peer
-  ///           access, for the first copies of a device. Does not wait for copies of pinned and
-  ///           device memory, nor of pageable memory through staging memory. If staging memory is
-  ///           short, the driver may copy (CopierOptions::on_staging_shortage,
+  /// Blocking  Waits for other streams only inside driver calls that pin staging memory or enable
+  ///           peer access: for the first copies, and when more streams than before have copies
+  ///           pending. Does not wait for copies of pinned, device or staged pageable memory. If
+  ///           staging memory is short, the driver may copy (CopierOptions::on_staging_shortage,
   ///           CopyCounters::copies_by_driver), and the call may wait for the stream. The driver
   ///           queues about a thousand pieces for a stream: a pageable copy of more than a GiB
   ///           waits until its last part fits, and any call waits if the queue is full.
-  ///           docs/copies.md has a table of all cases. Copies between host memory wait for the
+  ///           docs/staging.md has a table of all cases. Copies between host memory wait for the
   ///           stream and are complete when the call returns, as with cuMemcpyAsync; copy()
   ///           without a stream does not wait.
   /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph,
@@ -80,17 +79,18 @@ class BERTH_API Copier {
   ///           neither side belongs to, or of another Runtime; memory that does not exist, such as
   ///           device memory that has been freed to the driver; a pageable target that this process
   ///           cannot write; a pinned block that is free; a range that runs past the end of the
-  ///           pinned block in which it begins. The first and the last byte of pageable memory are
-  ///           checked; missing memory in between crashes the process with
-  ///           SIGSEGV. Freed device memory that berth has cached exists, and is not refused.
+  ///           pinned block in which it begins. Of pageable memory, the first and the last byte are
+  ///           checked; missing memory in between crashes the process with SIGSEGV. Freed device
+  ///           memory that berth has cached exists, and is not refused.
   ///           StreamCaptured: the stream is captured, and the host would do the copy or a part of
   ///           it, or an option requires an end; or the legacy default stream, while a stream that
   ///           waits for it is captured. Nothing has been copied, and the capture continues.
   ///           Exhausted: on_done or keep_alive, and the system starts no thread for callbacks;
   ///           nothing has been copied. OutOfMemory: StagingShortage::grow. DriverError: the driver
-  ///           refuses the copy. std::bad_alloc itself: operator new fails. After the last three,
-  ///           the content of the target is undefined, no part of the copy is pending, on_done is
-  ///           not called, keep_alive has been released, and the next copy works.
+  ///           refuses the copy. std::bad_alloc itself: operator new fails. After OutOfMemory,
+  ///           DriverError and std::bad_alloc, the content of the target is undefined, no part of
+  ///           the copy is pending, on_done is not called, keep_alive has been released, and the
+  ///           next copy works.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
   /// The same in the order of two streams, with {.target_stream = a, .source_stream = b}:
@@ -171,10 +171,14 @@ class BERTH_API Copier {
   ///         is free, or a range that runs past the end of one.
   void copy(void* target, const void* source, std::size_t bytes);
 
-  /// Sets every byte of device memory in the order of `stream`.
+  /// Sets every byte of device memory to `value` in the order of `stream`. On a captured stream the
+  /// fill becomes part of the graph.
   /// Errors  InvalidArgument: null, or memory that is neither the stream's device's nor managed.
+  ///         StreamCaptured: the legacy default stream, while a stream that waits for it is
+  ///         captured. DriverError.
   void fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream);
 
+  /// The copies so far.
   [[nodiscard]] CopyCounters counters() const;
 
  private:

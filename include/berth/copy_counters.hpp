@@ -17,10 +17,10 @@ struct CopyCounters {
   /// devices that use the host's page tables.
   std::uint64_t copies_by_driver = 0;
   std::uint64_t copies_host = 0;   ///< host to host
-  std::uint64_t bytes_copied = 0;  ///< by all of them
+  std::uint64_t bytes_copied = 0;  ///< by all of the copies above
   /// The number of waits of copy_async() for a device until a source had been read.
   std::uint64_t staging_waits = 0;
-  /// Staging memory that copies hold now: what CopierOptions::staging_slots bounds.
+  /// Bytes of staging memory that copies hold now, also beyond CopierOptions::staging_slots.
   std::uint64_t staging_bytes = 0;
 };
 

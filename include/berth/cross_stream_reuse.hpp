@@ -6,9 +6,9 @@
 
 namespace berth {
 
-/// Which memory freed on other streams may serve a request, if no memory that is free for its own
-/// stream suffices: memory freed on that stream, and memory that belongs to no stream, such as
-/// memory of streams that have ended.
+/// A request is served first from memory that its own stream freed, and from memory that belongs to
+/// no stream, such as that of streams that have ended. If these do not suffice, this option says
+/// which memory freed on other streams may serve it.
 ///
 /// With every value, memory passes to another stream only when the work that used it is done, or
 /// behind that work. With every value, no request fails while free memory could serve it, because
@@ -17,14 +17,14 @@ namespace berth {
 /// (CUmemPool_attribute).
 enum class CrossStreamReuse {
   /// None, as long as new memory can be obtained; no other stream is queried for memory. Streams
-  /// that take turns then each have their own memory, and no stream makes driver calls.
+  /// that take turns then each keep memory of their own, and reuse it without driver calls.
   ///
   /// If memory is short (a limit or the driver refuses more, a soft limit is exceeded, or another
-  /// pool is short), and if memory is trimmed or released, the free memory of idle streams is
+  /// pool is short), or when memory is trimmed or released, the free memory of idle streams is
   /// returned to the driver: as many whole granules as are needed or, without virtual memory, whole
-  /// segments. Only if these do not suffice, all free memory of idle streams becomes available to
-  /// all streams. A pool for graphs, which returns no memory, then passes on the amount that a
-  /// request lacks.
+  /// segments. Only if that does not suffice, all free memory of idle streams becomes available to
+  /// all streams. A pool for graphs, which returns no memory, then makes only as much available as
+  /// a request lacks.
   never,
 
   /// Memory of streams whose work is done when they are queried, before new memory is obtained. If

@@ -17,9 +17,9 @@ namespace berth {
 /// It makes no driver call if the enclosing guard has the same current device, whatever the stream.
 /// Errors   The constructor throws Error if the driver refuses, and then has changed nothing. The
 ///          destructor never throws; driver errors go to the report sink.
-/// Threads  Belongs to the thread that created it. Guards of both kinds nest like scopes.
-///          Destroying a guard on another thread, or before a guard that was created later, stops
-///          the process.
+/// Threads  Belongs to the thread that created it. StreamGuards and DeviceGuards nest in each other
+///          like scopes. Destroying a guard on another thread, or before a guard that was created
+///          later, stops the process.
 class BERTH_API StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream);

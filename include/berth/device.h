@@ -73,8 +73,10 @@ BERTH_API berth_status berth_device_resolve(berth_runtime* runtime, berth_device
                                             berth_device* resolved);
 
 /// The device of the thread's current CUDA context; cuda:0 if it has none.
+/// Errors  BERTH_INVALID_ARGUMENT: there are no CUDA devices.
 BERTH_API berth_status berth_device_get_current(berth_runtime* runtime, berth_device* device);
 /// Makes the device's primary context current on the calling thread. Not for the CPU.
+/// Errors  BERTH_DRIVER_ERROR: nothing is changed.
 BERTH_API berth_status berth_device_set_current(berth_runtime* runtime, berth_device device);
 
 typedef struct berth_device_guard berth_device_guard;
@@ -89,15 +91,16 @@ BERTH_API void berth_device_guard_leave(berth_device_guard* guard);
 /// Free and total memory of a device, or of the machine for the CPU.
 typedef struct berth_memory_info {
   size_t struct_size;
-  uint64_t bytes_free;   ///< as the driver reports it now, less other processes' use
+  uint64_t bytes_free;   ///< now, as the driver reports it; memory of other processes is not free
   uint64_t bytes_total;  ///< total memory of the device
 } berth_memory_info;
 
 #define BERTH_MEMORY_INFO_INIT \
   { sizeof(berth_memory_info), 0, 0 }
 
-/// For a CUDA device, creates its primary context if there is none. For the CPU, the machine's
-/// memory.
+/// Free and total memory of a device. For a CUDA device, creates its primary context if there is
+/// none. For the CPU, the machine's memory.
+/// Errors  BERTH_NOT_SUPPORTED: a backend that does not report both. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_device_get_memory_info(berth_runtime* runtime, berth_device device,
                                                     berth_memory_info* info);
 
@@ -176,7 +179,8 @@ typedef struct berth_device_facts {
 #define BERTH_DEVICE_FACTS_INIT \
   { sizeof(berth_device_facts), 0, 0, 0, 0, 0, 0 }
 
-/// Read by the first call and then kept. Creates no context. Not for the CPU.
+/// The facts of a device, read by the first call and then kept. Creates no context. Not for the
+/// CPU.
 BERTH_API berth_status berth_device_get_facts(berth_runtime* runtime, berth_device device,
                                               berth_device_facts* facts);
 
@@ -206,7 +210,10 @@ typedef struct berth_peer_facts {
 BERTH_API berth_status berth_device_get_peer_facts(berth_runtime* runtime, berth_device from,
                                                    berth_device to, berth_peer_facts* facts);
 
-/// Lets work of `user` access the memory of `owner` from now on: Runtime::enable_peer_access().
+/// Lets work of `user` access the memory of `owner` from now on, in this direction only:
+/// Runtime::enable_peer_access() in C++.
+/// Errors  BERTH_INVALID_ARGUMENT: the CPU, or the same device twice. BERTH_NOT_SUPPORTED: the
+///         devices have no peer access. BERTH_DRIVER_ERROR: call again to retry.
 BERTH_API berth_status berth_device_enable_peer_access(berth_runtime* runtime, berth_device user,
                                                        berth_device owner);
 

@@ -31,8 +31,9 @@ struct DeviceAllocatorOptions {
   /// according to the driver, is refused. 0: none, and the driver is not queried.
   MemoryAmount headroom_bytes = 0;
 
-  /// Cached memory that was unused for this time is returned to the driver by a thread of berth. At
-  /// least 1 ms. nullopt: never, and there is no such thread.
+  /// Cached memory that was unused for this time is returned to the driver by a thread of berth,
+  /// at most a quarter of the time later. At least 1 ms. nullopt: never, and there is no such
+  /// thread.
   std::optional<std::chrono::milliseconds> release_unused_after = std::nullopt;
 
   /// Which memory freed on other streams may serve a request, in the device's allocator and in its
@@ -45,7 +46,7 @@ struct DeviceAllocatorOptions {
   bool virtual_memory = true;
 
   /// Physical memory is obtained in multiples of this size. 0: the device's minimum, usually 2 MiB.
-  /// Otherwise a power of two, at least that minimum.
+  /// Otherwise a power of two from that minimum to 2 GiB, and no more than the device's memory.
   std::size_t granule_bytes = 0;
 
   /// Without virtual memory: requests below half of this size share segments of this size, and each
@@ -63,31 +64,31 @@ struct DeviceAllocatorOptions {
   /// at once. It may call this allocator: if an allocation inside it runs short, from any pool of
   /// the device, the callback is not called again. An exception that it throws passes through
   /// allocate(), and the allocator is then unchanged; try_allocate() returns it as OutOfMemory with
-  /// its text.
+  /// its text. DeviceAllocator::set_on_pressure() replaces it later.
   std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
 
   /// Called when memory of the allocator, or of a private pool, has been mapped, before any block
   /// in it is handed out; and before it is unmapped, when no block is left in it, its work is done,
   /// or its pool falls asleep. For libraries that register memory by address, such as UCX, NCCL and
-  /// NIXL. Every mapped byte is announced once, and withdrawn once before its unmap, whatever fails
-  /// in between. on_unmap may get a part of a range of on_map, or several of them at once, always
-  /// whole pieces; in contiguous pools it gets the same ranges. If the driver refuses to unmap
-  /// memory that stays in use, on_map follows; if that throws, the exception is reported, and the
-  /// memory is kept unused for a later growth, which announces it again. Memory that another
-  /// process shares (SharedBlock) is not announced. null: there is no callback.
-  ///
-  /// They are called on the thread that needs or returns memory, which may be a thread of berth,
-  /// with the device's context current, and under a lock of the pool that other threads need to
-  /// obtain or return memory. They may free blocks, and may ask owns(), find(), properties() and
-  /// counters(). Allocations that the thread's cache of that allocator does not serve, trim(),
-  /// sleep(), wake(), snapshot(), validate() and Runtime::statistics() throw InvalidArgument there.
-  /// A pool that is closed there keeps its memory until the next call that returns memory, and the
-  /// freed memory of a stream that is destroyed there is reused once the device is idle; both are
-  /// reported.
-  ///
-  /// An exception of on_map passes through allocate() or wake(): the range is unmapped again
-  /// without on_unmap, and the allocator is unchanged, the pool still asleep. An exception of
-  /// on_unmap is reported, and the memory is unmapped.
+  /// NIXL. Memory that another process shares (SharedBlock) is not announced. null: no callback.
+  /// Memory   Every mapped byte is passed to on_map once, and to on_unmap once before its unmap,
+  ///          whatever fails in between. on_unmap may get a part of a range of on_map, or several
+  ///          ranges at once, always whole pieces; in contiguous pools it gets the same ranges. If
+  ///          the driver refuses to unmap memory that stays in use, on_map is called again. If that
+  ///          throws, the exception is reported, and the memory stays unused until a later growth,
+  ///          which calls on_map again.
+  /// Errors   Inside a callback, trim(), sleep(), wake(), snapshot(), validate(),
+  ///          Runtime::statistics(), and allocations that the thread's cache of that allocator does
+  ///          not serve throw InvalidArgument. An exception of on_map passes through allocate() or
+  ///          wake(): the range is unmapped again without on_unmap, and the allocator is unchanged,
+  ///          the pool still asleep. An exception of on_unmap is reported, and the memory is
+  ///          unmapped.
+  /// Threads  Called on the thread that needs or returns memory, which may be a thread of berth,
+  ///          with the device's context current, and under a lock of the pool that other threads
+  ///          need to obtain or return memory. May free blocks, and call owns(), find(),
+  ///          properties() and counters(). A pool that is closed inside a callback keeps its memory
+  ///          until the next call that returns memory. The freed memory of a stream that is
+  ///          destroyed inside a callback is reused once the device is idle. Both are reported.
   MappingCallback on_map = nullptr;
   MappingCallback on_unmap = nullptr;
 };
@@ -115,9 +116,10 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
   ///           the out-of-memory ladder (docs/life_of_an_allocation.md), whose last rungs wait for
   ///           the GPU without a lock. No driver call is made under a lock that a cache hit needs.
-  /// Errors    InvalidArgument: a stream of another device. OutOfMemory: with every number that
-  ///           explains it. DriverError: another driver failure. Exceptions of on_pressure. The
-  ///           allocator is then unchanged, except that cached memory was returned.
+  /// Errors    InvalidArgument: a stream of another device, or the per-thread default stream.
+  ///           OutOfMemory: with every number that explains it. DriverError: another driver
+  ///           failure. Exceptions of on_pressure. The allocator is then unchanged, except that
+  ///           cached memory may have been returned.
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream) {
     return {*this, allocate_raw(bytes, stream), bytes, stream};
   }
@@ -141,16 +143,28 @@ class BERTH_API DeviceAllocator final : public Allocator {
   std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;
 
-  /// Changes DeviceAllocatorOptions::limits. Memory already reserved beyond them stays until it is
-  /// trimmed.
+  /// Changes DeviceAllocatorOptions::limits. Memory that is reserved beyond the new limits stays
+  /// until it is trimmed.
   void set_limits(const MemoryLimits& limits);
 
+  /// Replaces DeviceAllocatorOptions::on_pressure, for the private pools too; null removes it.
+  /// For a callback that frees memory of the Runtime: what it uses is made after the Runtime and
+  /// ends before it, so the callback is set and removed between.
+  /// Blocking  Returns when no call of a former callback is running on another thread, and what it
+  ///           held is destroyed. From inside a callback of this allocator, returns at once, and
+  ///           the former callback is destroyed when its last call returns.
+  /// Errors    NotSupported: in a forked child.
+  void set_on_pressure(std::function<bool(std::size_t bytes_needed)> on_pressure);
+
   /// Creates a private pool of the device's memory.
-  /// Errors  InvalidArgument: a name that is not accepted. DriverError: no address space.
+  /// Blocking  Returns the free memory of closed pools, and waits for the work that used it.
+  /// Errors    InvalidArgument: a name that is not accepted. DriverError: no address space.
   [[nodiscard]] MemoryPool create_pool(const MemoryPoolOptions& options);
-  /// MemoryPool::sleep() and wake() for all open pools of that name. If one of them fails to fall
-  /// asleep, all are awake with their content. If one fails to wake, those before it are awake.
-  /// Errors  InvalidArgument: no open pool of that name.
+  /// MemoryPool::sleep() and wake() for all open pools of that name. The result of sleep() is the
+  /// number of bytes that all of them returned.
+  /// Errors  InvalidArgument: no open pool of that name. Those of MemoryPool: if one of the pools
+  ///         fails to fall asleep, all are awake with their content; if one fails to wake, those
+  ///         before it are awake.
   std::size_t sleep(std::string_view name, SleepContent content = SleepContent::discard);
   void wake(std::string_view name);
   /// Snapshots of the private pools, including closed ones with live blocks, oldest first.

@@ -18,7 +18,8 @@
 
 namespace berth {
 
-/// One fact about a device, such as its coordinates in a mesh or its number of cores.
+/// One fact about a device, such as its coordinates in a mesh or its number of cores, or about a
+/// backend.
 struct DeviceAttribute {
   std::string name;
   std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>> value;
@@ -108,6 +109,9 @@ class BERTH_API DeviceBackend {
 
   /// The implementation and its version, one line, for errors and statistics.
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Facts about the implementation, such as the version of its interface. Read once, when the
+  /// backend is registered. The default has none.
+  [[nodiscard]] virtual std::vector<DeviceAttribute> attributes() const { return {}; }
 
   // `index` is from 0 to count(), exclusive: N of `tpu:N`. berth checks it before it calls.
 
@@ -133,8 +137,13 @@ class BERTH_API DeviceBackend {
   /// `done`.
   virtual void read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
                     Done done) = 0;
-  /// Whether read() reads a part of a buffer at the cost of that part, as far as is known. If not,
-  /// berth reads a buffer once, and whole, for a file.
+  /// Whether read() reads a part of a buffer at the cost of that part, as far as is known. If
+  /// false, a copy to a file reads the whole buffer once, and a copy with
+  /// TransferOptions::part_bytes is made by one read. The result may change to false during a copy.
+  /// The rest is then copied in this way: to a file by one read of the whole buffer, and with
+  /// part_bytes by one read of the rest.
+  /// Called on the thread that starts a copy, and on threads of berth before each part. Returns at
+  /// once.
   [[nodiscard]] virtual bool reads_parts() const { return true; }
   /// Creates a buffer on a device of the same backend with the content of `source`. `done`: it is
   /// filled.
@@ -142,11 +151,13 @@ class BERTH_API DeviceBackend {
                                                      Done done) = 0;
 
   /// Prepares host memory for transfers by all devices of the backend: the device then reads and
-  /// writes it itself. It overlaps no other such memory. Returns false if the backend maps no
-  /// memory, as the default does.
+  /// writes it itself. It overlaps no other such memory. Operations that began before this returns
+  /// have no part in the mapping: they may be pending when it ends. Returns false if the backend
+  /// maps no memory, as the default does.
   [[nodiscard]] virtual bool map_host_memory(std::span<std::byte> /*memory*/) { return false; }
-  /// Ends the mapping of map_host_memory() that starts at `memory`, which no operation uses. The
-  /// default does nothing.
+  /// Ends the mapping of map_host_memory() that starts at `memory`. No operation that uses the
+  /// mapping is pending, and none begins on the memory before this returns: so this must not wait
+  /// for a call that begins one. The default does nothing.
   virtual void unmap_host_memory(std::byte* /*memory*/) {}
 };
 

@@ -35,6 +35,7 @@ struct BufferCounters {
   std::uint64_t bytes_written = 0;  ///< from host memory and files
   std::uint64_t bytes_read = 0;     ///< to host memory and files
   std::uint64_t bytes_copied = 0;   ///< to this device from devices of the same backend
+  std::uint64_t staging_bytes = 0;  ///< memory of berth for copies of files, now: DeviceBuffers
 };
 
 /// The owner of a buffer on a device of a DeviceBackend. Made by DeviceBuffers. A buffer is opaque:
@@ -42,9 +43,9 @@ struct BufferCounters {
 /// change. Empty if default-constructed or moved from.
 ///
 /// Lifetime  The destructor frees the memory. If ready() is the last copy of that Transfer, the
-///           destructor waits until the source in host memory is no longer read, unless
-///           TransferOptions::keep_alive holds it. Reads and copies that have started continue. At
-///           the end of its Runtime a buffer loses its memory: device(), bytes() and destruction
+///           destructor waits until the source in host memory is no longer read, unless there is
+///           TransferOptions::keep_alive. Reads and copies that have started continue. At the end
+///           of its Runtime a buffer loses its memory: device(), bytes(), ready() and destruction
 ///           still work, and all other functions throw InvalidArgument.
 /// Threads   const functions are safe from any thread, as long as no thread assigns to the object
 ///           or destroys it.
@@ -65,21 +66,26 @@ class BERTH_API DeviceBuffer {
   [[nodiscard]] Device device() const;
   /// The size as it was requested; 0 if empty.
   [[nodiscard]] std::size_t bytes() const noexcept;
-  /// The transfer that fills the buffer. Reads and copies need not wait for it.
+  /// The transfer that fills the buffer. Reads and copies need not wait for it. cancel() of it ends
+  /// a filling in parts, and with it the reads and copies that wait for it.
   /// Errors  InvalidArgument: empty.
   [[nodiscard]] const Transfer& ready() const;
 
   /// Copies [offset, offset + bytes) into host memory and returns at once. `target` must stay valid
   /// until the transfer is over; the destructor of Transfer waits for that. 0 bytes: no effect.
-  /// TransferOptions::priority has no effect, here and in DeviceBuffers.
+  /// TransferOptions::priority has no effect, here and in DeviceBuffers. DeviceBuffers explains
+  /// part_bytes.
   /// Errors  InvalidArgument: empty, or after the end of the Runtime; a range outside of the
-  ///         buffer; null; memory of a CUDA device. BackendError. OutOfMemory. NotSupported. If the
-  ///         filling of the buffer has failed, the transfer has that failure. After an error the
-  ///         content of `target` is undefined, on_done is not called, and keep_alive is released.
+  ///         buffer; null; memory of a CUDA device; part_bytes. BackendError. OutOfMemory.
+  ///         NotSupported. Exhausted: no thread for a copy in parts. If the filling of the buffer
+  ///         fails or is cancelled, the transfer fails too, with the error that the backend reports
+  ///         for the read. After an error the content of `target` is undefined, on_done is not
+  ///         called, and keep_alive is released.
   Transfer read(void* target, std::size_t offset, std::size_t bytes,
                 TransferOptions options = {}) const;
   /// Copies target.bytes from `offset` on into a range of a file, and returns at once. A thread of
   /// berth writes the file, in parts of 4 MiB; the transfer reports progress and can be cancelled.
+  /// If the backend does not read parts, the buffer is read once, into memory of its size.
   /// The file stays open, and the memory of the buffer exists, until the transfer is over. 0 bytes:
   /// no effect. File::sync() makes it survive a loss of power.
   /// Errors  InvalidArgument: empty, or after the end of the Runtime; a range outside of the
@@ -109,8 +115,18 @@ struct BufferShard {
 ///          buffer exists then, on_done is not called, and keep_alive is released. A failure after
 ///          the call is that of DeviceBuffer::ready(); if the program never observes it, it goes to
 ///          the report sink.
+/// Transfer  With TransferOptions::part_bytes, create() from host memory, scatter(), gather() and
+///          DeviceBuffer::read() into host memory copy in parts, from the memory itself or into it.
+///          What a backend cannot fill in parts (DeviceBackend::begin_buffer()) or read in parts
+///          (reads_parts()) is one part, which the call starts and cancel() does not end. A scatter
+///          or gather that fails or is cancelled ends on all devices.
+/// Memory   Copies of files use staging memory of berth: 12 MiB of each device that has copied a
+///          file, mapped once for its backend if that maps memory. trim() frees it.
 /// Threads  Safe from any thread. Backends call back on their own threads; on_done is called and
-///          keep_alive is released on a thread of berth.
+///          keep_alive is released on a thread of berth. Each device has up to two more: one copies
+///          files, and one copies host memory in parts. Both start with their first copy and end
+///          with the Runtime. Each makes its copies one after the other, in the order of the calls,
+///          so a copy delays later ones of the same device, and none of another device.
 class BERTH_API DeviceBuffers {
  public:
   /// For Runtime. All arguments must outlive it.
@@ -123,7 +139,7 @@ class BERTH_API DeviceBuffers {
 
   /// A buffer with a copy of host memory, pageable or pinned. Returns at once. The source must stay
   /// valid and unchanged until ready() is over.
-  /// Errors  InvalidArgument also: null; memory of a CUDA device (pass a stream).
+  /// Errors  InvalidArgument also: null; memory of a CUDA device (pass a stream); part_bytes.
   [[nodiscard]] DeviceBuffer create(Device device, const void* source, std::size_t bytes,
                                     TransferOptions options = {});
   /// A buffer with the content of a range of a file. The file stays open until ready() is over.
@@ -175,13 +191,18 @@ class BERTH_API DeviceBuffers {
 
   /// Maps host memory for all devices of the backend of `device`, so that they read and write it
   /// themselves: what pinned memory is for CUDA. Transfers work without it. 0 bytes gives an empty
-  /// mapping. The memory must stay as it is until the mapping ends.
+  /// mapping. HostMapping says what holds until the mapping ends.
   /// Blocking  As long as the backend takes, which may pin the memory.
   /// Errors    InvalidArgument: no such device; null; memory of a CUDA device; a range that wraps
   ///           around or overlaps memory that is mapped for the backend. NotSupported: the backend
   ///           maps no memory. BackendError. OutOfMemory. Nothing is mapped then.
   [[nodiscard]] HostMapping map_host_memory(Device device, void* data, std::size_t bytes);
 
+  /// Frees the staging memory of devices without pending copies of files, and returns its size. A
+  /// later copy of a file allocates it again.
+  /// Blocking  As long as the backend takes to unmap it.
+  /// Errors    InvalidArgument: after the end of the Runtime. NotSupported: in a forked child.
+  std::size_t trim();
   /// The counters of one device, which must be one of a backend.
   [[nodiscard]] BufferCounters counters(Device device) const;
 

@@ -35,6 +35,8 @@ class DeviceRegistry;
 ///
 /// Errors   As DeviceRegistry::set_current(); nothing is changed then. The destructor never throws;
 ///          driver errors go to the report sink.
+/// Lifetime Must end before its Runtime. A Runtime that ends within guards of the same thread
+///          reports them, and they have no effect any more; guards of other threads are not seen.
 /// Threads  Belongs to the thread that created it. Destroying a guard on another thread, or before
 ///          a guard that was created later, stops the process.
 class BERTH_API DeviceGuard {
@@ -53,7 +55,7 @@ class BERTH_API DeviceGuard {
   void leave() noexcept;
   [[nodiscard]] bool pop_to_before() const noexcept;
 
-  DeviceContext* const context_;
+  DeviceContext* context_;      ///< null: its Runtime has ended
   DeviceContext* known_;        ///< the device whose primary context is current; null: unknown
   DeviceGuard* const outer_;    ///< the enclosing guard on this thread
   CUctx_st* before_ = nullptr;  ///< the previous context, if pushed_

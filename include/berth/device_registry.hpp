@@ -55,7 +55,7 @@ struct DeviceExplanation {
 
 /// Free and total memory of a device, or of the machine for `cpu`.
 struct MemoryInfo {
-  std::uint64_t bytes_free;   ///< as the driver reports it now, less other processes' use
+  std::uint64_t bytes_free;   ///< now, as the driver reports it; memory of other processes is not
   std::uint64_t bytes_total;  ///< total memory of the device, or of the machine for `cpu`
 };
 
@@ -111,6 +111,8 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] BackendMemory device_memory(Device device) const;
   /// DeviceBackend::name() of the backend of a type; empty without one.
   [[nodiscard]] std::string backend_name(DeviceType type) const;
+  /// DeviceBackend::attributes() of the backend of a type; empty without one.
+  [[nodiscard]] std::vector<DeviceAttribute> backend_attributes(DeviceType type) const;
   /// The reason why a type that RuntimeOptions::pjrt names has no backend, in one line; otherwise
   /// empty.
   [[nodiscard]] std::string backend_problem(DeviceType type) const;
@@ -162,7 +164,7 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] Device current() const;
   /// Makes the device's primary context current on the calling thread. Inside a DeviceGuard or a
   /// StreamGuard, it stays current until the guard ends.
-  /// Errors  InvalidArgument: no such device, or `cpu`.
+  /// Errors  InvalidArgument: no such device, or `cpu`. DriverError. Nothing is changed then.
   void set_current(Device device) const;
 
   /// Read by the first call and then kept. Creates no context.
@@ -175,7 +177,8 @@ class BERTH_API DeviceRegistry {
 
   /// Free and total memory. For a CUDA device, creates its primary context if there is none. For a
   /// device of a backend, the limit, less what is in use.
-  /// Errors  InvalidArgument: no such device. NotSupported: the backend does not report both.
+  /// Errors  InvalidArgument: no such device. NotSupported: the backend does not report both, or in
+  ///         a forked child. DriverError.
   [[nodiscard]] MemoryInfo memory_info(Device device) const;
   /// The current report of NVML. Creates no context. All nullopt without NVML, or if the device is
   /// lost.

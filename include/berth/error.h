@@ -13,11 +13,11 @@ extern "C" {
 typedef enum berth_status {
   BERTH_OK = 0,
   BERTH_INVALID_ARGUMENT = 1,  ///< something that was named does not exist or is not accepted
-  BERTH_OUT_OF_MEMORY = 2,     ///< device or pinned memory, or the process's own
+  BERTH_OUT_OF_MEMORY = 2,     ///< of device or pinned memory, or of the process's own
   BERTH_NOT_SUPPORTED = 3,     ///< the device or driver does not support it
   BERTH_DRIVER_ERROR = 4,      ///< a driver call failed: berth_last_error_driver_code()
   BERTH_INTERNAL_ERROR = 5,    ///< none of these: a bug of berth
-  BERTH_EXHAUSTED = 6,         ///< a bounded pool has reached its bound, and all of it is on lease
+  BERTH_EXHAUSTED = 6,         ///< all of a bounded pool is on lease; the system starts no thread
   BERTH_STREAM_CAPTURED = 7,   ///< refused, because it would break the capture of a stream
   BERTH_CANCELLED = 8,         ///< cancelled before it was done
   BERTH_FILE = 9,              ///< a file cannot be opened, read or written
@@ -41,7 +41,7 @@ BERTH_API int berth_last_error_driver_code(void);
 /// For a library on top of berth, which refuses something itself: makes `message` the reason of the
 /// calling thread's last failing call, without a driver code, and returns `status`. A message that
 /// is too long is cut as above.
-/// Errors  BERTH_INVALID_ARGUMENT: BERTH_OK, which is no failure.
+/// Errors  BERTH_INVALID_ARGUMENT: BERTH_OK, which is no failure, or a null message.
 BERTH_API berth_status berth_last_error_set(berth_status status, const char* message);
 
 /// In a function that returns a berth_status: returns that of `call`, unless it is BERTH_OK.

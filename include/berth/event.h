@@ -33,10 +33,13 @@ typedef struct berth_event {
 #define BERTH_EVENT_INTERPROCESS UINT32_C(2)
 
 /// Leases a pooled event, which may still carry an old mark: record it before use. `flags`: 0 or
-/// BERTH_EVENT_TIMING; another bit is BERTH_INVALID_ARGUMENT.
+/// BERTH_EVENT_TIMING.
+/// Errors  BERTH_INVALID_ARGUMENT: another bit. BERTH_EXHAUSTED: the maximum number of events is on
+///         lease. BERTH_DRIVER_ERROR: no event can be created.
 BERTH_API berth_status berth_event_acquire(berth_runtime* runtime, berth_device device,
                                            uint32_t flags, berth_event* event);
 /// Leases a pooled event and records it behind the work submitted to `stream` so far.
+/// Errors  As berth_event_acquire() and berth_event_record(). No event is on lease then.
 BERTH_API berth_status berth_event_acquire_recorded(berth_runtime* runtime, berth_stream stream,
                                                     berth_event* event);
 /// Returns an event of either function to its pool.
@@ -47,8 +50,8 @@ BERTH_API berth_status berth_event_release(berth_runtime* runtime, berth_event e
 BERTH_API berth_status berth_event_pool_get_counts(berth_runtime* runtime, berth_device device,
                                                    size_t* events_created, size_t* leases_live);
 
-/// Creates an event outside the pool, which the caller owns. `flags`: 0 or BERTH_EVENT_ bits; an
-/// unknown bit is BERTH_INVALID_ARGUMENT.
+/// Creates an event outside the pool, which the caller owns. `flags`: 0 or BERTH_EVENT_ bits.
+/// Errors  BERTH_INVALID_ARGUMENT: an unknown bit, or both together. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_event_create(berth_runtime* runtime, berth_device device,
                                           uint32_t flags, berth_event* event);
 /// Destroys an event that the caller owns, whether berth created it or not.
@@ -78,19 +81,28 @@ BERTH_API berth_status berth_event_open(berth_runtime* runtime, berth_device dev
 /// The device of the event, always with its ordinal.
 BERTH_API berth_status berth_event_get_device(berth_event event, berth_device* device);
 /// Marks the end of the work submitted to `stream` so far. On a captured stream it marks captured
-/// work, which streams may wait for; the functions of the host then return BERTH_STREAM_CAPTURED:
-/// berth_event_is_done(), berth_event_sync() and berth_event_elapsed_ms().
-/// Errors  BERTH_INVALID_ARGUMENT: a stream of another device.
+/// work, which streams may wait for, and the host may not: berth_event_is_done(),
+/// berth_event_sync() and berth_event_elapsed_ms() return BERTH_STREAM_CAPTURED.
+/// Errors  BERTH_INVALID_ARGUMENT: a stream of another device. BERTH_DRIVER_ERROR. The mark is
+///         unchanged then.
 BERTH_API berth_status berth_event_record(berth_event event, berth_stream stream);
 /// Whether all marked work is done; true for an event that was never recorded. Does not block.
+/// Errors  BERTH_STREAM_CAPTURED: the event marks captured work. BERTH_DRIVER_ERROR, also for a
+///         failure of earlier work.
 BERTH_API berth_status berth_event_is_done(berth_event event, bool* is_done);
 /// Blocks the calling thread until the marked work is done.
+/// Errors  As berth_event_is_done().
 BERTH_API berth_status berth_event_sync(berth_event event);
 /// Makes work submitted to `stream` from now on wait for the event's mark. The host does not wait.
+/// An event that was never recorded causes no wait. An event that marks captured work draws the
+/// stream into the capture.
+/// Errors  BERTH_STREAM_CAPTURED: the legacy default stream, while a stream that waits for it is
+///         captured. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_stream_wait(berth_stream stream, berth_event event);
 
 /// Milliseconds between the marks of two events that were created with BERTH_EVENT_TIMING.
-/// Errors  BERTH_DRIVER_ERROR: an event that was never recorded, is not done, or has no timing.
+/// Errors  BERTH_INVALID_ARGUMENT: an event that was never recorded, or has no timing.
+///         BERTH_DRIVER_ERROR: an event that is not done.
 BERTH_API berth_status berth_event_elapsed_ms(berth_event start, berth_event end,
                                               float* elapsed_ms);
 

@@ -39,7 +39,8 @@ class BERTH_API EventRef {
   /// wait for and the host may not. Makes a capture query (cuStreamIsCapturing), which is one more
   /// driver call.
   /// Errors  InvalidArgument: a stream of another device. StreamCaptured: the legacy default
-  ///         stream, while a stream that waits for it is captured.
+  ///         stream, while a stream that waits for it is captured. DriverError. The mark is
+  ///         unchanged then.
   void record(StreamRef stream) const;
 
   // is_done() and sync() check for captured work without a driver call: berth remembers the events
@@ -48,10 +49,11 @@ class BERTH_API EventRef {
   // capture.
 
   /// Whether all marked work is done; true for an event that was never recorded. Does not block.
-  /// Errors  StreamCaptured: the event marks captured work.
+  /// Errors  StreamCaptured: the event marks captured work. DriverError, also for a failure of
+  ///         earlier work.
   [[nodiscard]] bool is_done() const;
   /// Blocks the calling thread until the marked work is done.
-  /// Errors  StreamCaptured: the event marks captured work.
+  /// Errors  As is_done().
   void sync() const;
 
   /// Returns the handle for Event::open() in another process.
@@ -73,8 +75,8 @@ class BERTH_API EventRef {
 };
 
 /// Milliseconds between two recorded events that were created with timing.
-/// Errors  DriverError: an event that was never recorded, is not done, or was created without
-///         timing. StreamCaptured: an event that marks captured work.
+/// Errors  InvalidArgument: an event that was never recorded, or was created without timing.
+///         DriverError: an event that is not done. StreamCaptured: one that marks captured work.
 [[nodiscard]] BERTH_API float elapsed_ms(EventRef start, EventRef end);
 
 /// Options of an event.
@@ -102,7 +104,7 @@ class BERTH_API Event {
   ///         event of the same device in another live process.
   static Event open(DeviceContext& context, const IpcEventHandle& handle);
   /// Takes ownership of an existing event.
-  /// Errors  InvalidArgument: the event belongs to an EventPool.
+  /// Errors  InvalidArgument: the event belongs to an EventPool. Nothing is changed then.
   static Event adopt(EventRef event);
   ~Event();
   Event(Event&& other) noexcept : ref_(std::exchange(other.ref_, EventRef(nullptr))) {}

@@ -24,9 +24,9 @@ struct PooledEvent {
 
 /// Options of an EventPool.
 struct EventPoolOptions {
-  /// Maximum number of events, of both kinds together; 1 or more. The bound exists for programs
-  /// that leak leases, and is far above the needs of others: a program gains nothing by waiting for
-  /// this many points at once instead of for fewer.
+  /// Maximum number of events, with and without timing together; 1 or more. The bound detects
+  /// programs that leak leases. The default is far above the needs of other programs: waiting for
+  /// so many points at once has no advantage over waiting for fewer.
   std::size_t events_max = 65536;
 };
 

@@ -38,13 +38,20 @@ BERTH_API void berth_file_close(berth_file* file);
 
 /// Current size in bytes.
 BERTH_API berth_status berth_file_get_size(berth_file* file, uint64_t* bytes);
-/// Copies between the file and host memory, on the calling thread. 0 bytes: no effect, for any
-/// memory.
+/// Copies `bytes` at `offset` of the file into host memory, on the calling thread. 0 bytes: no
+/// effect, for any memory.
+/// Errors  BERTH_FILE: also if the file ends before the range does. BERTH_INVALID_ARGUMENT: a file
+///         that is open to write.
 BERTH_API berth_status berth_file_read(berth_file* file, void* target, size_t bytes,
                                        uint64_t offset);
+/// Copies host memory to `offset` of the file, on the calling thread. 0 bytes: no effect, for any
+/// memory.
+/// Errors  BERTH_FILE: some of the bytes may have been written. BERTH_INVALID_ARGUMENT: a file that
+///         is open to read.
 BERTH_API berth_status berth_file_write(berth_file* file, const void* source, size_t bytes,
                                         uint64_t offset);
-/// Returns when all written data is on the disk.
+/// Returns when all written data is on the disk. Does not wait for copies in progress.
+/// Errors  BERTH_FILE.
 BERTH_API berth_status berth_file_sync(berth_file* file);
 
 /// Reads `bytes` at `offset` of the file into device memory in the order of `stream`, and returns
@@ -57,7 +64,10 @@ BERTH_API berth_status berth_transfer_start_from_file(berth_runtime* runtime, vo
                                                       size_t bytes, berth_stream stream,
                                                       const berth_transfer_options* options,
                                                       berth_transfer** transfer);
-/// Writes device memory to the file; the file must be open to write.
+/// Writes device memory to the file in the order of `stream`, and returns at once. A full disk ends
+/// the transfer with BERTH_FILE; bytes written before remain in the file.
+/// Errors  As berth_transfer_start(). BERTH_FILE: the range wraps around. BERTH_INVALID_ARGUMENT:
+///         also host memory, or a file that is open to read.
 BERTH_API berth_status berth_transfer_start_to_file(berth_runtime* runtime, berth_file* target,
                                                     uint64_t offset, const void* source,
                                                     size_t bytes, berth_stream stream,

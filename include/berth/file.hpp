@@ -62,8 +62,10 @@ class BERTH_API File {
 
   // Copies between the file and host memory on the calling thread, through the page cache. `offset`
   // is a position in the file, in bytes. 0 bytes: no effect.
-  /// Errors  FileError: also if the file ends before `offset` + the size of `target`.
+  /// Errors  FileError: also if the file ends before `offset` + the size of `target`. The content
+  ///         of `target` is undefined then.
   void read(std::span<std::byte> target, std::uint64_t offset) const;
+  /// Errors  FileError: some of the bytes may have been written.
   void write(std::span<const std::byte> source, std::uint64_t offset) const;
   /// Returns when all written data is on the disk and survives a loss of power. Does not wait for
   /// copies in progress.

@@ -29,11 +29,15 @@ typedef struct berth_fork berth_fork;
 /// Writes `count` pooled streams of `priority` to `streams`: they start behind the work of
 /// `parent`. `streams` may be null if `count` is 0. They belong to the fork and must not be
 /// released.
-/// Errors  BERTH_INVALID_ARGUMENT: a priority above 0.
+/// Blocking  As berth_stream_acquire().
+/// Errors    BERTH_INVALID_ARGUMENT: a priority above 0, or a `count` above 65536. BERTH_EXHAUSTED:
+///           too few streams or events. BERTH_DRIVER_ERROR. There is no fork then, and no stream is
+///           on lease.
 BERTH_API berth_status berth_fork_begin(berth_runtime* runtime, berth_stream parent, size_t count,
                                         int priority, berth_stream* streams, berth_fork** fork);
 /// Makes work submitted to the parent from now on wait for the work of the side streams, which must
-/// not be used afterwards. If it fails, they may still be used, and the call can be repeated.
+/// not be used afterwards.
+/// Errors  BERTH_DRIVER_ERROR: the side streams may still be used, and the call can be repeated.
 BERTH_API berth_status berth_fork_join(berth_fork* fork);
 /// Ends a fork, and joins it if that has not been done. If the driver refuses, the host waits
 /// instead and the report function is notified. Null: no effect.

@@ -49,17 +49,21 @@ BERTH_API void join(EventPool& events, StreamRef waiter, std::initializer_list<S
 ///           with respect to each other.
 /// Blocking  As acquiring the side streams does (StreamPoolOptions::on_shortage). Otherwise none,
 ///           unless joining fails in the destructor.
+/// Lifetime  Must end before its Runtime, whose end reports the leases of the side streams.
 /// Threads   One thread at a time. If the parent is the per-thread default stream, the thread of
 ///           that stream.
 class BERTH_API ForkJoin {
  public:
+  /// The maximum number of side streams.
+  static constexpr std::size_t kStreamsMax = 65536;
+
   /// Leases `count` streams of `priority`; 0 streams: no driver call. If the pool has too few,
   /// StreamPoolOptions::on_shortage decides: with `share` a pooled stream has several users, so do
   /// not use more than streams_max during a capture; with `wait` the call waits until other leases
   /// are returned, for ever if the calling thread holds them.
-  /// Errors  InvalidArgument: `streams` or `events` of another device than `parent`, or a priority
-  ///         above 0. Exhausted: StreamShortage::fail. DriverError. Streams forked before the error
-  ///         are joined as by the destructor.
+  /// Errors  InvalidArgument: `streams` or `events` of another device than `parent`, a priority
+  ///         above 0, or a `count` above kStreamsMax. Exhausted: StreamShortage::fail. DriverError.
+  ///         Streams forked before the error are joined as by the destructor.
   ForkJoin(StreamRef parent, StreamPool& streams, EventPool& events, std::size_t count,
            int priority = 0);
   /// Calls join() if it was not called. Does not throw: if the driver refuses, the failure goes to

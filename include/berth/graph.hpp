@@ -16,7 +16,8 @@ namespace berth {
 class DeviceContext;
 
 /// Owns an executable CUDA graph: the work of a GraphCapture, at the addresses that were captured.
-/// Movable. Empty if default-constructed or moved from.
+/// Movable. Empty if default-constructed or moved from. Must not outlive its Runtime, whose end
+/// reports live graphs.
 ///
 /// Memory   Each replay reads and writes the captured addresses again. A pool for graphs
 ///          (MemoryPoolOptions::for_graphs) keeps the device memory that was allocated on the

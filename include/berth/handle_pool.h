@@ -38,8 +38,8 @@ typedef struct berth_handle_pool_options {
   int (*destroy)(void* user, void* handle);
   /// Makes the handle submit to `stream` from now on.
   int (*bind)(void* user, void* handle, berth_stream stream);
-  /// Gives the handle `bytes` of device memory to work in, after each bind(). Null together with 0
-  /// workspace_bytes: no workspace.
+  /// Gives the handle `bytes` of device memory to work in, after each bind(). Null together with
+  /// workspace_bytes of 0: no workspace.
   int (*set_workspace)(void* user, void* handle, void* workspace, size_t bytes);
   void* user;  ///< passed to each function; may be null
   size_t workspace_bytes;

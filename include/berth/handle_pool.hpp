@@ -44,7 +44,7 @@ struct HandlePoolOptions {
   std::function<void(Handle& handle, StreamRef stream)> bind;
 
   /// Gives the handle device memory to work in, after each bind(): workspace_bytes of the device's
-  /// allocator. nullptr together with 0 bytes: no workspace.
+  /// allocator. nullptr together with workspace_bytes of 0: no workspace.
   std::function<void(Handle& handle, void* workspace, std::size_t bytes)> set_workspace = nullptr;
   std::size_t workspace_bytes = 0;
 

@@ -25,9 +25,9 @@ struct HostAllocatorOptions {
 /// program is linked with or preloads. It caches nothing: bytes_reserved is the memory in use. A
 /// freed block is returned to malloc at once, or, if record_stream() or record_use() named streams
 /// that use it, when their work is done. Blocks are ordered on no stream, as with PinnedAllocator.
-/// Copies treat a block as pageable memory: a target of Copier::start() is written to until the
-/// transfer is over, so record the stream before you free it earlier. The Copier of the same
-/// Runtime does not query the driver about a block. To pin a block, call
+/// Copies treat a block as pageable memory: a target of Copier::start() is written until the
+/// transfer is over. To free it earlier, record the stream first. The Copier of the same Runtime
+/// does not query the driver about a block. To pin a block, call
 /// PinnedAllocator::register_memory() of any Runtime: after cuMemHostRegister() alone, the Copier
 /// still treats the block as pageable memory, and may read it before earlier work of the stream has
 /// written it.
@@ -48,7 +48,8 @@ class BERTH_API HostAllocator final : public Allocator {
   ///
   /// Blocking  Frees blocks whose streams are done. Queries at most two blocks, unless memory is
   ///           short; then it waits for the others, too.
-  /// Errors    OutOfMemory: the limit or malloc refuses, and no freed block awaits a stream.
+  /// Errors    OutOfMemory: the limit or malloc refuses, and no freed block awaits a stream. The
+  ///           allocator is then unchanged.
   [[nodiscard]] Allocation allocate(std::size_t bytes) {
     return {*this, allocate_raw(bytes), bytes};
   }
@@ -56,12 +57,14 @@ class BERTH_API HostAllocator final : public Allocator {
   Result<Allocation> try_allocate(std::size_t bytes) noexcept;
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
-  /// Allocator::allocate_raw(). Errors  InvalidArgument: the per-thread default stream.
+  /// Allocator::allocate_raw(). Errors  InvalidArgument: the per-thread default stream, or a stream
+  /// of another Runtime.
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
 
+  /// Contracts of the functions of Allocator without a comment, here and below: Allocator.
   [[nodiscard]] Device device() const noexcept override { return Device::cpu(); }
   void deallocate(void* data) override;
-  /// Errors  InvalidArgument: also the per-thread default stream.
+  /// Errors  InvalidArgument: also the per-thread default stream, or a stream of another Runtime.
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
   /// Waits for the work that freed blocks await, until at most `bytes_to_keep` bytes are in use.

@@ -15,9 +15,16 @@ class HostMappingState;
 /// The owner of one mapping of DeviceBuffers::map_host_memory(). Empty if default-constructed or
 /// moved from.
 ///
-/// Lifetime  The destructor ends the mapping; a failure goes to the report sink. Transfers of the
-///           memory must be over by then. A mapping that is left at the end of its Runtime is ended
-///           there.
+/// Lifetime  The destructor ends the mapping; a failure goes to the report sink. The Runtime's
+///           destructor ends mappings that still exist. The memory must exist until its mapping has
+///           ended: a block of Runtime::pinned_memory() or host_memory() that is freed earlier
+///           stays mapped for the next user of the memory, and cannot be mapped again. If its
+///           allocator returns mapped memory to the system, devices may continue to use its former
+///           pages, whatever memory is at these addresses later: the content of transfers of these
+///           addresses is undefined.
+/// Blocking  The destructor waits for the operations of transfers that began on the mapped memory.
+///           Operations that began before map_host_memory() returned do not use the mapping, and
+///           are not waited for. A transfer of the memory that starts while the mapping ends waits.
 /// Threads   One object from one thread at a time.
 /// Fork      In a child made by fork(), the destructor has no effect.
 class BERTH_API HostMapping {

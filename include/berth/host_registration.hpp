@@ -45,7 +45,7 @@ class BERTH_API HostRegistration {
     bytes_ = 0;
     return std::exchange(data_, nullptr);
   }
-  /// Ends the registration now.
+  /// Ends the registration now, as the destructor does.
   void reset() noexcept;
 
  private:

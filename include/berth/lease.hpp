@@ -11,7 +11,8 @@ namespace berth {
 
 /// Holds one stream or event of a pool; the destructor returns it. Movable. Empty if
 /// default-constructed, moved from or released: it then holds nothing. Must not outlive its pool,
-/// which belongs to the Runtime.
+/// which belongs to the Runtime: the end of the Runtime reports live leases, and their destructors
+/// are undefined after it.
 /// Threads  One thread at a time. May be released on another thread than it was acquired on.
 template <class Pool>
 class [[nodiscard]] Lease {

@@ -37,9 +37,9 @@ BERTH_API void berth_memory_connection_close(berth_memory_connection* connection
 /// a forked child: no effect.
 BERTH_API void berth_memory_connection_end(berth_memory_connection* connection);
 
-/// Shares `count` live blocks of `pool`, in their order. `*shared` of them, the first ones, belong
-/// to the connection afterwards, also if the call fails; it frees them. Waits up to `timeout_ms`
-/// milliseconds while the queue of the other process is full.
+/// Shares `count` live blocks of `pool`, in their order. The first `*shared` of them belong to the
+/// connection afterwards, which frees them, also if the call fails; the others still belong to the
+/// caller. Waits up to `timeout_ms` milliseconds while the queue of the other process is full.
 /// Errors  BERTH_INVALID_ARGUMENT: a pool that is not contiguous; a pointer that is not the start
 ///         of a live block of the pool. BERTH_NOT_SUPPORTED: the device cannot export memory.
 ///         BERTH_EXHAUSTED: the timeout, or this process has no descriptor left. BERTH_FILE: the

@@ -71,8 +71,8 @@ class BERTH_API SharedBlock {
 /// (MemoryPoolOptions::contiguous), in both directions. It needs no privilege: the descriptors of
 /// physical memory travel over a local socket that the program has connected.
 ///
-/// The connection is the lease of the blocks: it keeps each block that it has shared until the
-/// other process has returned it, or has ended, also by a signal. reclaim() frees those blocks.
+/// The connection owns the blocks that it has shared: it keeps each of them until the other process
+/// has returned it, or has ended, also by a signal. reclaim() frees those blocks.
 ///
 /// Share only with processes that you trust: the other process can read and write the whole segment
 /// of each block that it gets. Its messages are checked; a malformed one ends the connection.
@@ -116,7 +116,7 @@ class BERTH_API MemoryConnection {
   [[nodiscard]] std::size_t blocks_shared() const;
 
   /// Blocks that the other process has shared since the last call, in their order. Waits up to
-  /// `timeout` for the first. Empty: the timeout, or the connection has ended.
+  /// `timeout` for the first. An empty result: the timeout, or the connection has ended.
   /// Errors  NotSupported: the device of a block is not visible here, or cannot import.
   ///         OutOfMemory: no address space for it. Exhausted: this process has no descriptor left.
   ///         DriverError: the driver refuses the import. The blocks of that message are returned to

@@ -40,7 +40,8 @@ struct MemoryLimits {
   std::optional<MemoryAmount> bytes_reserved_max = std::nullopt;
 
   /// Beyond this many bytes, cached memory that can be returned without waiting for the GPU is
-  /// returned before more is reserved; nullopt: no soft limit. Never refuses a request.
+  /// returned before more is reserved. Never refuses a request. No effect: nullopt, or a soft limit
+  /// above the hard one.
   std::optional<MemoryAmount> bytes_reserved_soft_max = std::nullopt;
 };
 

@@ -21,9 +21,9 @@ extern "C" {
 /// A flag of berth_memory_pool_options: for memory that CUDA graphs use. A captured stream can
 /// allocate, and every address keeps its memory until the pool is closed.
 #define BERTH_MEMORY_POOL_FOR_GRAPHS UINT64_C(1)
-/// A flag of berth_memory_pool_options: each block lies in one physical allocation, which stays at
-/// its address: for other processes (berth_memory_connection), network cards and resident kernels.
-/// Free memory in separate allocations is not joined, and the pool cannot sleep.
+/// A flag of berth_memory_pool_options, for blocks that other processes (berth_memory_connection),
+/// network cards or resident kernels use: each block lies in one physical allocation, which stays
+/// at its address. Free memory in separate allocations is not joined, and the pool cannot sleep.
 #define BERTH_MEMORY_POOL_CONTIGUOUS UINT64_C(2)
 
 /// Options of a pool.
@@ -41,6 +41,10 @@ typedef struct berth_memory_pool_options {
 /// A private pool.
 typedef struct berth_memory_pool berth_memory_pool;
 
+/// Creates a private pool of a device's memory.
+/// Blocking  Returns the free memory of closed pools, and waits for the work that used it.
+/// Errors    BERTH_INVALID_ARGUMENT: a name or a flag that is not accepted. BERTH_DRIVER_ERROR: no
+///           address space.
 BERTH_API berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device device,
                                                 const berth_memory_pool_options* options,
                                                 berth_memory_pool** pool);
@@ -59,26 +63,31 @@ BERTH_API berth_status berth_memory_pool_get_name(berth_memory_pool* pool, const
 /// stay valid. `keep_content`: whether the content is copied to host memory, and back by
 /// berth_memory_pool_wake(). 0 bytes if the pool is asleep.
 /// Blocking  Waits for all work of the device.
-/// Errors    BERTH_NOT_SUPPORTED: without virtual memory. BERTH_OUT_OF_MEMORY: the host has no
-///           memory for the content.
+/// Errors    BERTH_NOT_SUPPORTED: without virtual memory, or a contiguous pool.
+///           BERTH_OUT_OF_MEMORY: the host has no memory for the content. BERTH_DRIVER_ERROR. The
+///           pool is then awake and unchanged.
 BERTH_API berth_status berth_memory_pool_sleep(berth_memory_pool* pool, bool keep_content,
                                                size_t* bytes_released);
 /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is awake.
-/// Errors  BERTH_OUT_OF_MEMORY: the pool stays asleep.
+/// Errors  BERTH_OUT_OF_MEMORY, BERTH_DRIVER_ERROR: the pool is still asleep, and its content is
+///         kept.
 BERTH_API berth_status berth_memory_pool_wake(berth_memory_pool* pool);
 BERTH_API berth_status berth_memory_pool_is_asleep(berth_memory_pool* pool, bool* is_asleep);
 
-/// berth_memory_pool_sleep() and berth_memory_pool_wake() for all pools of that name, without the
-/// device. If one of them fails to fall asleep, those before it are woken. If one fails to wake,
-/// those before it are awake.
-/// Errors  BERTH_INVALID_ARGUMENT: no pool of that name.
+/// berth_memory_pool_sleep() and berth_memory_pool_wake() for all open pools of a device that were
+/// created with `name`. The bytes are those of all of them.
+/// Errors  BERTH_INVALID_ARGUMENT: no open pool of that name. Those of the two functions: if one of
+///         the pools fails to fall asleep, all are awake with their content; if one fails to wake,
+///         those before it are awake.
 BERTH_API berth_status berth_memory_pools_sleep(berth_runtime* runtime, berth_device device,
                                                 const char* name, bool keep_content,
                                                 size_t* bytes_released);
 BERTH_API berth_status berth_memory_pools_wake(berth_runtime* runtime, berth_device device,
                                                const char* name);
 
-/// Routes requests of the device's allocator to the pool while it exists.
+/// Routes requests of the device's allocator to the pool, from its creation until
+/// berth_memory_pool_scope_leave(). If several scopes cover a request, the most recently created
+/// one applies.
 typedef struct berth_memory_pool_scope berth_memory_pool_scope;
 
 /// Covers requests of the calling thread.

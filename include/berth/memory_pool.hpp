@@ -71,11 +71,13 @@ struct MemoryProperties {
 /// same pool, which is closed when the last of them is destroyed. Free memory is then returned to
 /// the driver when the work that used it is done. Live blocks stay valid; their memory is returned
 /// after they are freed, when memory is trimmed or short, or when a pool is created or closed,
-/// which waits for that work. All handles must be destroyed before the DeviceAllocator. A pool
-/// takes address space, not memory: up to 33 times the device's size, which leaves room for about
-/// fifty pools on a device of 80 GiB. With less address space, less free memory in separate places
-/// can be joined.
+/// which waits for that work. A pool takes address space, not memory: up to 33 times the device's
+/// size, which leaves room for about fifty pools on a device of 80 GiB. With less address space,
+/// less free memory in separate places can be joined.
 ///
+/// Lifetime  Handles and scopes must be destroyed before the Runtime. Its end reports open pools by
+///           name and closes them, with their live blocks. Handles and scopes that outlive it can
+///           only be destroyed; calls throw InvalidArgument.
 /// Threads  Safe from any thread; a single MemoryPool object from one thread at a time.
 class BERTH_API MemoryPool final : public Allocator {
  public:
@@ -119,9 +121,9 @@ class BERTH_API MemoryPool final : public Allocator {
   /// asleep. Must not be called while work of the device is captured, because it breaks the
   /// capture.
   /// Blocking  Waits for all work of the device.
-  /// Errors    NotSupported: without virtual memory, addresses cannot be kept. OutOfMemory: the
-  ///           host has no memory for the content. DriverError. The pool is then awake and
-  ///           unchanged.
+  /// Errors    NotSupported: without virtual memory addresses cannot be kept, and in contiguous
+  ///           pools physical memory must stay. OutOfMemory: the host has no memory for the
+  ///           content. DriverError. The pool is then awake and unchanged.
   std::size_t sleep(SleepContent content = SleepContent::discard);
   /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is
   /// awake.
@@ -136,6 +138,7 @@ class BERTH_API MemoryPool final : public Allocator {
   struct Reference;
   MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool);
   [[nodiscard]] DevicePool& pool() const;
+  [[noreturn]] void refuse_ended() const;
 
   std::shared_ptr<Reference> reference_;
 };

@@ -29,8 +29,8 @@ struct PinnedAllocatorOptions {
   /// returns whole segments, least recently used first, unless a block in them is in use. At least
   /// low_water_bytes + segment_bytes, unless low_water_bytes is 0.
   std::optional<std::size_t> bytes_cached_max = std::nullopt;
-  /// How much may be pinned beyond the most that was ever active, as a part of it, before growth
-  /// returns cached segments; 0.05 is 5 %. For programs whose sizes keep changing, this trades more
+  /// The part by which pinned memory may exceed its peak of active bytes before growth returns
+  /// cached segments; 0.05 is 5 %. For programs whose sizes keep changing, this trades more
   /// pinning for less memory: segments of a single request are then not split. nullopt: cached
   /// memory stays. 0 to 1.
   std::optional<double> slack_max = std::nullopt;
@@ -106,6 +106,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
  public:
   /// Errors  InvalidArgument: an option out of range.
   PinnedAllocator(const DeviceRegistry& registry, PinnedAllocatorOptions options);
+  /// Returns all memory to the driver. Live blocks and registrations are reported to the report
+  /// sink, and end too. If graphs still use blocks, waits for their launches.
   ~PinnedAllocator() override;
 
   /// Allocates page-locked host memory that is visible to every device. 0 bytes gives an empty
@@ -115,7 +117,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
   ///           driver is queried for the current device, unless `near` names one. Otherwise
   ///           pinning, at 1 to 10 GB/s, which may stall other driver calls of the machine.
   /// Errors    InvalidArgument: no such device, or a kind that cannot be allocated. NotSupported:
-  ///           there are no CUDA devices. OutOfMemory. DriverError.
+  ///           there are no CUDA devices. OutOfMemory. DriverError. The allocator is then
+  ///           unchanged, except that cached memory may have been returned.
   [[nodiscard]] Allocation allocate(std::size_t bytes) {
     return {*this, allocate_raw(bytes), bytes};
   }
@@ -128,15 +131,17 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
   [[nodiscard]] void* allocate_raw(std::size_t bytes, const PinnedOptions& options);
-  /// Allocator::allocate_raw(). Errors  InvalidArgument: the per-thread default stream.
+  /// Allocator::allocate_raw(). Errors  InvalidArgument: the per-thread default stream, or a stream
+  /// of another Runtime.
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
 
+  /// Contracts of the functions of Allocator without a comment, here and below: Allocator.
   [[nodiscard]] Device device() const noexcept override { return Device::cpu(); }
   void deallocate(void* data) override;
   /// Also for registered memory, with any pointer into it. While `stream` is captured, this covers
   /// only the capture: it makes no query, so it does not detect the graph. Call record_use() or
   /// keep_for_graph() for work that a graph repeats.
-  /// Errors  InvalidArgument: also the per-thread default stream.
+  /// Errors  InvalidArgument: also the per-thread default stream, or a stream of another Runtime.
   void record_stream(void* data, StreamRef stream) override;
   /// While `stream` is captured, this is keep_for_graph() for a block. For a registration it is
   /// then record_stream(). Always makes a capture query.
@@ -156,8 +161,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// Blocking  Three driver calls the first time for a graph and a block, one afterwards.
   /// Errors    InvalidArgument: not a live block of this allocator; a registration, which must
   ///           exist for as long as the graph may be launched; a stream that is not in a valid
-  ///           capture; the per-thread default stream. DriverError. The block is then not kept, or
-  ///           longer than necessary; do not capture the work.
+  ///           capture; the per-thread default stream; a stream of another Runtime. DriverError.
+  ///           The block is then not kept, or longer than necessary; do not capture the work.
   void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
   std::size_t release_unused(std::chrono::nanoseconds age) override;
@@ -217,6 +222,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
   friend struct StagingDeleter;  // how copies free
 
   PinnedHeaps& require_device() const;
+  /// Refuses a stream of another Runtime.
+  PinnedHeaps& require_own(StreamRef user) const;
   /// For destructors: failures are reported.
   void end_registration(void* data) noexcept;
 

@@ -33,18 +33,25 @@ struct PjrtPlugin {
 /// to Runtime::register_backend(); Runtime::register_pjrt() does both. `type` is not used.
 ///
 /// The plug-in runs in this process: if it crashes or stops the process while it is loaded, so does
-/// the program. It is never unloaded. berth requires major version 0 of the ABI and a minor version
-/// from 57 on.
-/// Errors   InvalidArgument: no library, or a library without GetPjrtApi. NotSupported: another
-///          version of the ABI; a function that berth needs is missing; libberth_pjrt is not
-///          installed. BackendError: the plug-in refuses, with its code and text.
-/// Threads  Safe from any thread.
+/// the program. It is never unloaded. A library that is refused before any of its functions but
+/// GetPjrtApi is called is unloaded, unless a thread has started in the process meanwhile, which
+/// may be its own. berth requires major version 0 of the ABI and a minor version from 57 on.
+/// Blocking  As long as the plug-in takes to initialize itself and to create its client, which
+///           berth does not bound: libtpu takes minutes where it waits for the metadata server of a
+///           cloud that is not there. Waits while another thread initializes the same plug-in.
+/// Errors    InvalidArgument: no library, or a library without GetPjrtApi. NotSupported: another
+///           version of the ABI; a function that berth needs is missing; libberth_pjrt is not
+///           installed. BackendError, and OutOfMemory, NotSupported, Cancelled by the plug-in's
+///           code: the plug-in refuses, with its code and text. Nothing exists then, and the call
+///           may be repeated; a plug-in that was initialized stays loaded.
+/// Threads   Safe from any thread.
 [[nodiscard]] BERTH_API std::unique_ptr<DeviceBackend> open_pjrt(const PjrtPlugin& plugin);
 
 /// The devices of a topology, such as "v5e:2x2x1" of libtpu, without hardware: they can be counted
-/// and described. Their buffers are NotSupported. `plugin.options` are passed to the topology,
-/// whose options may be others than those of a client.
-/// Errors  As open_pjrt().
+/// and described. Creating buffers on them throws NotSupported. `plugin.options` are passed to the
+/// topology, whose options may be others than those of a client.
+/// Blocking  As open_pjrt(), with the topology instead of a client.
+/// Errors    As open_pjrt().
 [[nodiscard]] BERTH_API std::unique_ptr<DeviceBackend> open_pjrt_topology(
     const PjrtPlugin& plugin, const std::string& topology);
 

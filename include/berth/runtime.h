@@ -14,7 +14,19 @@
 extern "C" {
 #endif
 
-/// The owner of the devices, streams, memory and copies of one driver.
+/// The owner of the devices, streams, memory and copies of one driver, and of the backends of other
+/// device types. Everything that a function returns for a runtime must be released, freed or closed
+/// before berth_runtime_destroy(), which reports what is not, and closes memory pools: a pool and
+/// its scopes may be closed later, and everything else must not be touched.
+///
+/// Exit      Functions registered with atexit() may use a runtime that still exists. After the
+///           driver has shut down, calls that need it return BERTH_DRIVER_ERROR, and functions that
+///           free or release have no effect.
+/// Signals   No function of berth may be called in a signal handler.
+/// Fork      In a child made by fork(), functions that need the driver return BERTH_NOT_SUPPORTED,
+///           and functions that free or release have no effect. The allocator of `cpu` works.
+/// Threads   Every function is safe from any thread, unless its comment says otherwise, but not
+///           from inside a CUDA host callback.
 typedef struct berth_runtime berth_runtime;
 
 typedef enum berth_severity { BERTH_SEVERITY_WARNING = 0, BERTH_SEVERITY_ERROR = 1 } berth_severity;
@@ -55,7 +67,8 @@ typedef void (*berth_unmap_function)(const berth_mapped_range* range, void* user
 /// A flag of berth_runtime_options: BERTH_CONF is not read.
 #define BERTH_RUNTIME_IGNORE_ENVIRONMENT UINT64_C(2)
 
-/// A field that is 0 or null means its default, which a later release may improve.
+/// Options of a runtime; RuntimeOptions in C++ describes them. A field that is 0 or null means its
+/// default, which a later release may improve.
 typedef struct berth_runtime_options {
   size_t struct_size;
   /// "cuda", "sim", "auto" or the path of a driver library. Null and "": the environment variable
@@ -64,13 +77,13 @@ typedef struct berth_runtime_options {
   const char* driver;
   uint64_t flags;                    ///< BERTH_RUNTIME_ bits; an unknown bit is an error
   size_t device_bytes_reserved_max;  ///< of each device; default: its memory
-  size_t device_granule_bytes;       ///< default: the device's minimum
-  size_t device_segment_bytes;       ///< without virtual memory
+  size_t device_granule_bytes;       ///< a power of two; default: the device's minimum
+  size_t device_segment_bytes;       ///< without virtual memory: 2 MiB or more
   size_t pinned_bytes_reserved_max;  ///< default: no limit
-  size_t pinned_segment_bytes;
-  size_t streams_max;  ///< pooled streams of one device and priority
-  size_t staging_slot_bytes;
-  size_t staging_slots;  ///< of each device
+  size_t pinned_segment_bytes;       ///< 64 KiB to 1 GiB
+  size_t streams_max;                ///< pooled streams of one device and priority
+  size_t staging_slot_bytes;         ///< 64 KiB to 1 GiB, a multiple of 4 KiB
+  size_t staging_slots;              ///< of each device, 2 to 65,536
   berth_pressure_function on_pressure;
   void* on_pressure_user;  ///< passed to on_pressure; may be null
   berth_report_function report;
@@ -90,15 +103,19 @@ typedef struct berth_runtime_options {
         0, NULL, NULL, NULL                                                                       \
   }
 
-/// Null `options` means all defaults. Without a usable driver the call still succeeds: there are no
-/// devices, and berth_driver_get_info() returns the reason.
-/// Errors  BERTH_INVALID_ARGUMENT: an option or an environment variable is out of range or
-///         malformed.
+/// Creates a runtime. Null `options` means all defaults. Without a usable driver the call still
+/// succeeds: there are no devices, and berth_driver_get_info() returns the reason.
+/// Blocking  As long as the plug-ins of the key `pjrt` take: berth_pjrt_register().
+/// Errors    BERTH_INVALID_ARGUMENT: an option or an environment variable is out of range or
+///           malformed.
 BERTH_API berth_status berth_runtime_create(const berth_runtime_options* options,
                                             berth_runtime** runtime);
 
-/// Null: no effect. Failures go to the report function, which is not called afterwards.
-/// Threads  No other thread may use the runtime meanwhile.
+/// Ends the runtime with all its parts. Null: no effect. Failures go to the report function, which
+/// is not called afterwards.
+/// Blocking  Waits for outstanding callbacks, for copies through staging memory, for transfers of
+///           backends, and for the work of devices on which memory was allocated.
+/// Threads   No other thread may use the runtime meanwhile.
 BERTH_API void berth_runtime_destroy(berth_runtime* runtime);
 
 /// The driver of a runtime.

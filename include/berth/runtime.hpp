@@ -68,10 +68,13 @@ struct RuntimeOptions {
 /// the reason, and `cpu` works.
 ///
 /// Lifetime  Leases, allocations, owners and everything else obtained from a Runtime must be
-///           destroyed before it. A Runtime may be destroyed during process exit, when the driver
-///           may already be gone, if no thread uses it any more. If threads may still use it, as
-///           with a static Runtime and threads that are not joined, create it with `new` and do not
-///           destroy it.
+///           destroyed before it. Its end reports what is still alive, by kind and number:
+///           allocations, registrations, memory pools, leases, streams, graphs, and guards of its
+///           thread. It closes the pools and ends the guards, so that their later destructors have
+///           no effect; those of the others are undefined. A Runtime may be destroyed during
+///           process exit, when the driver may already be gone, if no thread uses it any more. If
+///           threads may still use it, as with a static Runtime and threads that are not joined,
+///           create it with `new` and do not destroy it.
 /// Exit      Functions registered with atexit() and destructors of static objects may call a
 ///           Runtime that still exists. After the driver has shut down, calls that need it throw
 ///           DriverError (CUDA_ERROR_DEINITIALIZED), and frees and destructors do nothing.
@@ -82,8 +85,11 @@ struct RuntimeOptions {
 /// Threads   Safe from any thread. Each device's parts are created by their first use.
 class BERTH_API Runtime {
  public:
-  /// Errors  InvalidArgument: an option or an environment variable is out of range or malformed.
+  /// Blocking  As long as the plug-ins of RuntimeOptions::pjrt take: open_pjrt().
+  /// Errors    InvalidArgument: an option or an environment variable is out of range or malformed.
   explicit Runtime(RuntimeOptions options = {});
+  /// Blocking  Waits for outstanding callbacks, for copies through staging memory, for transfers of
+  ///           backends, and for the work of devices on which memory was allocated.
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -110,7 +116,10 @@ class BERTH_API Runtime {
   /// Errors  Also those of DeviceType::register_name().
   void register_backend(std::string_view type, std::unique_ptr<DeviceBackend> backend);
   /// register_backend() with the devices of a PJRT plug-in: open_pjrt().
-  /// Errors  Also those of open_pjrt().
+  /// Blocking  As open_pjrt(): some plug-ins take minutes.
+  /// Errors    Also those of open_pjrt(); a refusal of the plug-in names the variables of the
+  ///           environment that select devices of this type. The type has no devices then, and the
+  ///           call may be repeated.
   void register_pjrt(std::string_view type, const std::string& path,
                      std::vector<PjrtOption> options = {});
   /// Buffers on the devices of backends.
@@ -167,9 +176,12 @@ class BERTH_API Runtime {
   /// The calling thread's current stream on `device` (StreamGuard).
   [[nodiscard]] StreamRef current_stream(Device device);
   /// Creates a stream outside the pool, which the caller owns.
+  /// Errors  InvalidArgument: no such device, or an option out of range. DriverError.
   [[nodiscard]] Stream create_stream(Device device, StreamOptions options = {});
-  /// Records a pooled event behind the work submitted to `stream` so far.
-  [[nodiscard]] EventLease record(StreamRef stream);
+  /// Records a pooled event behind the work submitted to `stream` so far. For elapsed_ms(), with
+  /// {.timing = true}.
+  /// Errors  Those of EventPool::acquire() and EventRef::record(). No event is on lease then.
+  [[nodiscard]] EventLease record(StreamRef stream, EventOptions options = {});
   /// berth::join() with the events of each stream's device.
   void join(StreamRef waiter, std::span<const StreamRef> streams);
   void join(StreamRef waiter, std::initializer_list<StreamRef> streams);

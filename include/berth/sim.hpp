@@ -16,8 +16,8 @@
 // ordinal unless CUDA_VISIBLE_DEVICES, `order` or `mig` change it. MIG instances have slots after
 // the devices, in order of their device. Addresses are those of CUdeviceptr.
 //
-// Threads  any, except that no thread may be inside a driver call when a Simulator is created or
-//          destroyed.
+// Threads  Safe from any thread, except that no thread may be inside a driver call when a Simulator
+//          is created or destroyed.
 // Fork     In a child made by fork(), driver calls return CUDA_ERROR_NOT_INITIALIZED if the parent
 //          had initialized the driver, and the parent's Simulator shows the state of the parent at
 //          the fork. Its destructor has no effect on the parent and checks no findings; then the

@@ -26,8 +26,10 @@ typedef struct berth_stream {
 
 /// Leases a pooled stream of `priority`: 0 is the default and the lowest, and lower numbers run
 /// first.
-/// Errors  BERTH_INVALID_ARGUMENT: a priority above 0. BERTH_DRIVER_ERROR: no stream can be
-///         created.
+/// Blocking  If all streams of the priority are on lease, the key `streams_on_shortage` of the
+///           configuration decides: the lease shares a stream, waits for one, or fails.
+/// Errors    BERTH_INVALID_ARGUMENT: a priority above 0. BERTH_EXHAUSTED: all streams are on lease.
+///           BERTH_DRIVER_ERROR: no stream can be created.
 BERTH_API berth_status berth_stream_acquire(berth_runtime* runtime, berth_device device,
                                             int priority, berth_stream* stream);
 /// Returns a stream of berth_stream_acquire() to its pool. Work may be pending.
@@ -37,8 +39,9 @@ BERTH_API berth_status berth_stream_release(berth_runtime* runtime, berth_stream
 /// A flag of berth_stream_create(): the legacy default stream and this stream wait for each other.
 #define BERTH_STREAM_BLOCKS_WITH_LEGACY_DEFAULT UINT32_C(1)
 
-/// Creates a stream outside the pool, which the caller owns. `flags`: 0 or BERTH_STREAM_ bits; an
-/// unknown bit is BERTH_INVALID_ARGUMENT. `priority` as above.
+/// Creates a stream outside the pool, which the caller owns. `flags`: 0 or BERTH_STREAM_ bits.
+/// `priority` as above.
+/// Errors  BERTH_INVALID_ARGUMENT: an unknown bit, or a priority above 0. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_stream_create(berth_runtime* runtime, berth_device device,
                                            int priority, uint32_t flags, berth_stream* stream);
 /// Destroys a stream that the caller owns, whether berth created it or not. Work may be pending,
@@ -65,9 +68,11 @@ BERTH_API berth_status berth_stream_get_device(berth_stream stream, berth_device
 /// default stream and cannot be used because a stream that waits for it is captured.
 BERTH_API berth_status berth_stream_is_capturing(berth_stream stream, bool* is_capturing);
 /// Whether all work submitted so far is done. Does not block.
-/// Errors  BERTH_STREAM_CAPTURED: if berth_stream_is_capturing(), here and below.
+/// Errors  BERTH_STREAM_CAPTURED: if berth_stream_is_capturing(). BERTH_DRIVER_ERROR, also for a
+///         failure of earlier work.
 BERTH_API berth_status berth_stream_is_done(berth_stream stream, bool* is_done);
 /// Blocks the calling thread until all work submitted so far is done.
+/// Errors  As berth_stream_is_done().
 BERTH_API berth_status berth_stream_sync(berth_stream stream);
 
 /// The calling thread's current stream on `device`: that of the innermost guard, or the legacy
@@ -84,7 +89,7 @@ typedef struct berth_stream_guard berth_stream_guard;
 /// Makes a stream and its device current on the calling thread until the guard is left.
 /// Threads  A guard must be left on the thread that entered it, in reverse order of entering.
 BERTH_API berth_status berth_stream_guard_enter(berth_stream stream, berth_stream_guard** guard);
-/// Restores both. Null: no effect.
+/// Restores the previous stream and device. Null: no effect.
 BERTH_API void berth_stream_guard_leave(berth_stream_guard* guard);
 
 typedef struct berth_relaxed_capture_scope berth_relaxed_capture_scope;

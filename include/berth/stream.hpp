@@ -51,18 +51,19 @@ class BERTH_API StreamRef {
   /// event that marks captured work draws this stream into the capture. A captured stream must not
   /// wait for any other event, or the driver breaks the capture.
   /// Errors  StreamCaptured: the legacy default stream, while a stream that waits for it is
-  ///         captured or if the event marks captured work.
+  ///         captured or if the event marks captured work. DriverError.
   void wait(EventRef event) const;
   /// Whether all work submitted so far is done. Does not block.
-  /// Errors  StreamCaptured: is_capturing().
+  /// Errors  StreamCaptured: is_capturing(). DriverError, also for a failure of earlier work.
   [[nodiscard]] bool is_done() const;
   /// Blocks the calling thread until all work submitted so far is done.
-  /// Errors  StreamCaptured: is_capturing().
+  /// Errors  StreamCaptured: is_capturing(). DriverError, also for a failure of earlier work.
   void sync() const;
   /// Whether submitted work becomes part of a graph instead of running. Also true for the legacy
   /// default stream while a stream that waits for it is captured, because it cannot be used then.
   /// True for a capture that has become invalid, until it is ended. One driver call, which breaks
   /// no capture.
+  /// Errors  DriverError.
   [[nodiscard]] bool is_capturing() const;
 
   friend bool operator==(const StreamRef& a, const StreamRef& b) noexcept {
@@ -104,7 +105,8 @@ class BERTH_API Stream {
   /// Errors  InvalidArgument: an option out of range. DriverError.
   Stream(DeviceContext& context, StreamOptions options);
   /// Takes ownership of an existing stream.
-  /// Errors  InvalidArgument: a default stream, or one that belongs to a StreamPool.
+  /// Errors  InvalidArgument: a default stream, or one that belongs to a StreamPool. Nothing is
+  ///         changed then.
   static Stream adopt(StreamRef stream);
   ~Stream();
   Stream(Stream&& other) noexcept : ref_(other.take()) {}

@@ -17,11 +17,11 @@ namespace berth {
 /// The operation of an event.
 enum class TraceOp : std::uint8_t {
   init_alloc,      ///< a block that was live before recording began
-  alloc,           ///<
+  alloc,           ///< a block is handed out
   free,            ///< freed and reusable at once
   free_requested,  ///< freed by the program, while another stream may still use it
   free_completed,  ///< reusable from here on
-  init_segment,    ///< here and below: the recorded allocator, or a marker; id may be -1
+  init_segment,    ///< from here on: events of the recorded allocator, and markers; id may be -1
   segment_alloc,
   segment_free,
   segment_map,
@@ -34,11 +34,11 @@ enum class TraceOp : std::uint8_t {
 /// One event of a trace.
 struct TraceEvent {
   TraceOp op;
-  std::int32_t device;  ///< logical ordinal, 0 or more
-  std::int32_t stream;  ///< 0 is the default stream, others are numbered by first use
-  std::int64_t id;      ///< names a block from its allocation to its free; never used twice
-  std::uint64_t bytes;  ///< the requested size
-  std::uint64_t time_us;
+  std::int32_t device;    ///< logical ordinal, 0 or more
+  std::int32_t stream;    ///< 0 is the default stream, others are numbered by first use
+  std::int64_t id;        ///< names a block from its allocation to its free; never used twice
+  std::uint64_t bytes;    ///< the requested size
+  std::uint64_t time_us;  ///< in microseconds, or the number of the event; may decrease
 };
 
 /// A trace: its origin and its events.
@@ -62,10 +62,11 @@ struct TraceOptions {
 ///
 /// Every event is checked: an id is allocated once, freed once, and with the bytes of its
 /// allocation.
-/// Blocks while the file is read. Any number of threads may read traces at once.
-/// Errors  InvalidArgument that names the file, the line (or the place in a snapshot) and what is
-///         accepted there; also for a pipe, a device or a directory, and for content that needs
-///         more than `options.host_bytes_max`.
+/// Blocking  Until the file is read.
+/// Errors    InvalidArgument that names the file, the line (or the place in a snapshot) and what is
+///           accepted there; also for a pipe, a device or a directory, and for content that needs
+///           more than `options.host_bytes_max`.
+/// Threads   Safe from any thread.
 [[nodiscard]] BERTH_API Trace read_trace(const std::string& path, const TraceOptions& options = {});
 /// The same from memory; `name` is the file name in errors. `content` itself counts towards the
 /// limit.

@@ -23,21 +23,26 @@ typedef struct berth_transfer berth_transfer;
 /// Options of the calls that start a transfer.
 typedef struct berth_transfer_options {
   size_t struct_size;
-  /// Called once the transfer is over, as that of berth_stream_when_done(). Null: no call. If the
-  /// call that starts the transfer fails, it is not called.
+  /// Called once the transfer is over, under the rules of berth_stream_when_done(). Null: no call.
+  /// If the call that starts the transfer fails, it is not called.
   berth_completion_function on_done;
   void* user;  ///< passed to on_done; may be null
-  /// Called once with `owner` when berth no longer needs source and target, on any thread; it must
-  /// not wait for work of the device. Null: no call. If the call that starts the transfer fails, it
-  /// is not called, and nothing uses the memory any more.
+  /// Called once with `owner` when berth needs neither source nor target any more, on any thread;
+  /// it must not wait for work of the device. Null: no call. If the call that starts the transfer
+  /// fails, it is not called, and nothing uses the memory any more.
   void (*release)(void* owner);
-  void* owner;       ///< of source and target; passed to release, may be null
+  void* owner;       ///< of both source and target; passed to release, may be null
   int has_priority;  ///< 1: `priority` applies; 0: that of the stream
   int priority;      ///< of the host work; lower numbers go first
+  /// Of copies between host memory and buffers (device_backend.h); no effect on others. 0: the
+  /// backend makes the copy by one call. Otherwise a thread of berth makes it in parts of this
+  /// size, so that it reports progress and can be cancelled: 64 KiB or more, a multiple of 4 KiB. A
+  /// copy that is not larger than one part is made by one call.
+  size_t part_bytes;
 } berth_transfer_options;
 
 #define BERTH_TRANSFER_OPTIONS_INIT \
-  { sizeof(berth_transfer_options), NULL, NULL, NULL, NULL, 0, 0 }
+  { sizeof(berth_transfer_options), NULL, NULL, NULL, NULL, 0, 0, 0 }
 
 /// As berth_copy_async(), but returns at once: source and target must stay valid, and the source
 /// unchanged, until the transfer is over, for every kind of memory. Null `options`: the defaults.
@@ -50,7 +55,8 @@ BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target
 /// The same in the order of two streams: the copy begins when the earlier work of both is done, and
 /// later work of both begins when the copy is done. It is submitted to `target_stream` if that is a
 /// stream of the device of either side, else to `source_stream`, which must then be one. If one of
-/// the two is no stream, as that of a side in host memory, the other one orders the copy alone.
+/// the two is null (all zeros), as that of a side in host memory may be, the other one orders the
+/// copy alone.
 /// Errors  BERTH_STREAM_CAPTURED also: only one of the two is captured, or they belong to different
 ///         captures.
 BERTH_API berth_status berth_transfer_start_between(berth_runtime* runtime, void* target,
@@ -108,19 +114,26 @@ BERTH_API void berth_transfer_release(berth_transfer* transfer);
 BERTH_API berth_status berth_transfer_is_done(berth_transfer* transfer, bool* done);
 /// The failure, as far as it is known, else BERTH_OK. Never waits.
 BERTH_API berth_status berth_transfer_check(berth_transfer* transfer);
-/// The size of the transfer.
+/// The size of the transfer in bytes.
 BERTH_API berth_status berth_transfer_get_bytes(berth_transfer* transfer, size_t* bytes);
 /// Returns when the transfer is over, with its failure as the status. The calling thread takes part
-/// in a copy of pageable memory.
-/// Errors  BERTH_DRIVER_ERROR. BERTH_CANCELLED. BERTH_FILE.
+/// in a copy of pageable memory. It watches a transfer of a buffer for up to 200 us, which is
+/// processor time, before it sleeps.
+/// Errors  BERTH_DRIVER_ERROR, BERTH_CANCELLED, BERTH_FILE. Of a transfer of a buffer also
+///         BERTH_OUT_OF_MEMORY: the backend reports it, or the process has no memory for a copy in
+///         parts or of a file; and BERTH_BACKEND_ERROR, BERTH_NOT_SUPPORTED,
+///         BERTH_INVALID_ARGUMENT: the backend reports it. BERTH_INTERNAL_ERROR: a backend in C++
+///         reports an exception that is none of berth's. BERTH_NOT_SUPPORTED also: a forked child.
 BERTH_API berth_status berth_transfer_wait(berth_transfer* transfer);
 /// berth_transfer_wait() and berth_transfer_release() in one call, for `return` and BERTH_TRY().
+/// The handle is released also if the transfer has failed.
 BERTH_API berth_status berth_transfer_finish(berth_transfer* transfer);
 /// Bytes that are known to have arrived, and bytes per second since the start. Either may be null.
 BERTH_API berth_status berth_transfer_progress(berth_transfer* transfer, size_t* bytes_done,
                                                double* bytes_per_second);
-/// Ends a copy of pageable memory early: the content of the target is undefined, and the stream
-/// continues. Other copies are not affected. Never waits. Null: no effect.
+/// Ends a copy of pageable memory, of a file or in parts early: the content of the target is
+/// undefined, and the stream continues. Other copies are not affected. Never waits. Null: no
+/// effect.
 BERTH_API void berth_transfer_cancel(berth_transfer* transfer);
 
 #ifdef __cplusplus

@@ -11,4 +11,9 @@ void check_failed(const char* condition, const char* file, int line) noexcept {
   std::abort();
 }
 
+void stop_for_mistake(const char* mistake) noexcept {
+  std::fprintf(stderr, "berth: the program is stopped because of its mistake: %s\n", mistake);
+  std::abort();
+}
+
 }  // namespace berth

@@ -2,6 +2,7 @@
 #include "berth/error.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace berth {
 
@@ -60,11 +61,12 @@ void Error::raise() const {
 }
 
 void detail::refuse_empty(const char* what) {
+  const bool begins_with_vowel = std::string_view("aeiou").find(what[0]) != std::string_view::npos;
   throw InvalidArgument(
       std::string("the ") + what +
       " object is empty: it was default-constructed, moved from or released; accepted: one that "
-      "has a " +
-      what);
+      "has a" +
+      (begins_with_vowel ? "n " : " ") + what);
 }
 
 }  // namespace berth

@@ -33,6 +33,8 @@ class BERTH_CAPABILITY("mutex") Mutex {
   bool try_lock() BERTH_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 
  private:
+  friend class ConditionVariable;
+
   std::mutex mutex_;
 };
 

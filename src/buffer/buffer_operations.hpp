@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "berth/transfer.hpp"
@@ -17,10 +16,6 @@ namespace berth {
 /// Errors  InvalidArgument: null, the state of an empty buffer.
 const BufferState& require_buffer(const std::shared_ptr<BufferState>& state);
 
-/// Starts to read a range, which has bytes, of a buffer.
-void start_reading(const BufferState& source, std::size_t offset, std::span<std::byte> target,
-                   BufferTransfer& transfer);
-
 /// `start(transfer)` begins the operations of the transfer, or throws.
 template <class Start>
 Transfer run_transfer(const std::shared_ptr<BufferSet>& set, TransferName name, std::size_t bytes,
@@ -28,7 +23,8 @@ Transfer run_transfer(const std::shared_ptr<BufferSet>& set, TransferName name, 
   const auto transfer = std::make_shared<BufferTransfer>(set, name, bytes, std::move(options));
   Transfer given;
   try {
-    given = Transfer(transfer);
+    given = Transfer(transfer);  // without memory for it, the new transfer is abandoned
+    transfer->own();
     start(transfer);
   } catch (...) {
     transfer->withdraw();

@@ -9,6 +9,7 @@
 #include "base/format.hpp"
 #include "buffer/buffer_operations.hpp"
 #include "buffer/file_saving.hpp"
+#include "buffer/host_copies.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/operand/open_file.hpp"
 
@@ -30,12 +31,6 @@ void require_range(const BufferState& source, std::size_t offset, std::size_t by
 const BufferState& require_buffer(const std::shared_ptr<BufferState>& state) {
   if (state == nullptr) detail::refuse_empty("buffer");
   return *state;
-}
-
-void start_reading(const BufferState& source, std::size_t offset, std::span<std::byte> target,
-                   BufferTransfer& transfer) {
-  source.backend().read(source.buffer(), offset, target, transfer.add_operation(target.size()));
-  source.set()->count_read(source.device(), target.size());
 }
 
 DeviceBuffer::DeviceBuffer(std::shared_ptr<BufferState> state) noexcept
@@ -65,15 +60,17 @@ Transfer DeviceBuffer::read(void* target, std::size_t offset, std::size_t bytes,
   const BufferState& source = require_buffer(state_);
   require_range(source, offset, bytes);
   if (bytes > 0) check_range(target, bytes, kTargetName);
-  return run_transfer(
-      source.set(), TransferName{"reading a buffer of", source.device()}, bytes, std::move(options),
-      [&](const std::shared_ptr<BufferTransfer>& transfer) {
-        if (bytes > 0) {
-          source.set()->require_host_memory(target, bytes, kTargetName);
-          start_reading(source, offset, {static_cast<std::byte*>(target), bytes}, *transfer);
-        }
-        transfer->finish();
-      });
+  const std::size_t part_bytes = part_bytes_of(options, bytes);
+  return run_transfer(source.set(), TransferName{"reading a buffer of", source.device()}, bytes,
+                      std::move(options), [&](const std::shared_ptr<BufferTransfer>& transfer) {
+                        if (bytes > 0) {
+                          source.set()->require_host_memory(target, bytes, kTargetName);
+                          HostReads reads(transfer, part_bytes);
+                          reads.add(source, offset, {static_cast<std::byte*>(target), bytes});
+                          reads.post();
+                        }
+                        transfer->finish();
+                      });
 }
 
 Transfer DeviceBuffer::read(const FileRange& target, std::size_t offset,
@@ -86,11 +83,13 @@ Transfer DeviceBuffer::read(const FileRange& target, std::size_t offset,
   return run_transfer(
       source.set(), TransferName{"writing to a file a buffer of", source.device()}, target.bytes,
       std::move(options), [&](const std::shared_ptr<BufferTransfer>& transfer) {
-        if (target.bytes == 0) return transfer->finish();
-        auto saving = std::make_shared<FileSaving>(transfer, source, offset, target);
-        source.set()->start_work();
-        source.set()->count_read(source.device(), target.bytes);
-        source.set()->post_work(std::move(saving));  // which finishes the transfer
+        if (target.bytes > 0) {
+          auto saving = std::make_shared<FileSaving>(transfer, source, offset, target);
+          source.work().files().start();
+          source.set()->count_read(source.device(), target.bytes);
+          PartTask::post(std::move(saving));
+        }
+        transfer->finish();
       });
 }
 

@@ -11,10 +11,12 @@
 #include "berth/device_registry.hpp"
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/fork.hpp"
 #include "base/format.hpp"
 #include "buffer/buffer_operations.hpp"
 #include "buffer/file_filling.hpp"
+#include "buffer/host_copies.hpp"
 #include "buffer/host_mapping.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/operand/open_file.hpp"
@@ -33,22 +35,12 @@ HostBlock host_block(std::size_t bytes) {
 
 /// `options`, which also keep `block`.
 TransferOptions keeping(TransferOptions options, const HostBlock& block) {
-  struct Both {
-    HostBlock block;
-    std::shared_ptr<const void> owner;
-  };
-  options.keep_alive = std::make_shared<const Both>(Both{block, std::move(options.keep_alive)});
+  if (options.keep_alive == nullptr) {
+    options.keep_alive = block;
+  } else {
+    options.keep_alive = keep_all(block, std::move(options.keep_alive));
+  }
   return options;
-}
-
-/// What a backend gave for a buffer that has bytes.
-/// Errors  BackendError: null.
-std::unique_ptr<DeviceBackend::Buffer> require_given(std::unique_ptr<DeviceBackend::Buffer> buffer,
-                                                     const RegisteredBackend& owner,
-                                                     Device device) {
-  if (buffer != nullptr) return buffer;
-  throw BackendError(
-      format_text("the backend of {} ({}) gave no buffer", device.to_string(), owner.name), 0);
 }
 
 /// Checks the sizes of the parts of a scatter or gather.
@@ -89,10 +81,14 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
   std::shared_ptr<BufferState> create(Device device, const void* source, std::size_t bytes,
                                       TransferOptions options) {
     if (bytes > 0) check_range(source, bytes, kSourceName);
-    return create(device, bytes, &BufferSet::count_written, std::move(options),
-                  [&](BufferState& state, const auto& transfer) {
+    const std::size_t part_bytes = part_bytes_of(options, bytes);
+    return create(device, bytes, std::move(options),
+                  [&](const BufferState& state, const auto& transfer) {
                     set_->require_host_memory(source, bytes, kSourceName);
-                    return start_filling(state, source, *transfer);
+                    HostFills fills(transfer, part_bytes);
+                    auto buffer = fills.add(state, source);
+                    fills.post();
+                    return buffer;
                   });
   }
 
@@ -111,7 +107,6 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
       source.file.read({block.get(), source.bytes}, source.offset);
       return create(device, block.get(), source.bytes, keeping(std::move(options), block));
     }
-    begun.buffer = require_given(std::move(begun.buffer), owner, resolved);
     return fill_from_file(owner, resolved, source, std::move(begun), std::move(options));
   }
 
@@ -124,16 +119,21 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
       const HostBlock block = read_all(from, 0, source.bytes());
       return create(device, block.get(), source.bytes(), keeping(std::move(options), block));
     }
-    return create(device, source.bytes(), &BufferSet::count_copied, std::move(options),
-                  [&](BufferState& state, const auto& transfer) {
-                    return owner.backend->copy(source.buffer(), state.device().ordinal(),
-                                               transfer->add_operation(source.bytes()));
+    return create(device, source.bytes(), std::move(options),
+                  [&](const BufferState& state, const auto& transfer) {
+                    auto buffer =
+                        require_given(owner.backend->copy(source.buffer(), state.device().ordinal(),
+                                                          transfer->add_operation(source.bytes())),
+                                      state);
+                    set_->count_copied(state.device(), source.bytes());
+                    return buffer;
                   });
   }
 
   std::shared_ptr<BufferState> create(Device device, const void* source, std::size_t bytes,
                                       StreamRef stream, TransferOptions options) {
     static_cast<void>(registry_.backend(device));
+    if (bytes > 0) check_range(source, bytes, kSourceName);
     const HostBlock block = host_block(bytes);
     copier_.copy(block.get(), source, bytes, stream);
     return create(device, block.get(), bytes, keeping(std::move(options), block));
@@ -150,30 +150,31 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
     require_sum(
         "scatter", shards, [](const BufferShard& shard) { return shard.bytes; }, bytes);
     if (bytes > 0) check_range(source, bytes, kSourceName);
-    set_->require_open();
+    const std::size_t part_bytes = part_bytes_of(options, bytes);
     std::vector<std::shared_ptr<BufferState>> states;
     for (const BufferShard& shard : shards) {
       states.push_back(std::make_shared<BufferState>(set_, registry_.backend(shard.device),
                                                      registry_.resolve(shard.device), shard.bytes));
     }
     std::vector<std::unique_ptr<DeviceBackend::Buffer>> filled(shards.size());
+    std::vector<DeviceBuffer> buffers;
+    buffers.reserve(shards.size());
     const Transfer ready = run_transfer(
         set_, TransferName{"scattering, first to a buffer of", states[0]->device()}, bytes,
         std::move(options), [&](const std::shared_ptr<BufferTransfer>& transfer) {
           if (bytes > 0) set_->require_host_memory(source, bytes, kSourceName);
           const auto* from = static_cast<const std::byte*>(source);
+          HostFills fills(transfer, part_bytes);
           for (std::size_t index = 0; index < states.size(); ++index) {
             const BufferState& state = *states[index];
             if (state.bytes() == 0) continue;
-            filled[index] = require_given(start_filling(state, from, *transfer),
-                                          registry_.backend(state.device()), state.device());
-            set_->count_written(state.device(), state.bytes());
+            filled[index] = fills.add(state, from);
             from += state.bytes();
           }
+          BERTH_CHECK(from == static_cast<const std::byte*>(source) + bytes);
+          fills.post();
           transfer->finish();
         });
-    std::vector<DeviceBuffer> buffers;
-    buffers.reserve(states.size());
     for (std::size_t index = 0; index < states.size(); ++index) {
       states[index]->fill(std::move(filled[index]), ready);
       buffers.push_back(DeviceBuffer(std::move(states[index])));
@@ -196,17 +197,21 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
     require_sum(
         "gather", sources, [](const DeviceBuffer* source) { return source->bytes(); }, bytes);
     if (bytes > 0) check_range(target, bytes, kTargetName);
+    const std::size_t part_bytes = part_bytes_of(options, bytes);
     return run_transfer(set_, TransferName{"gathering, first a buffer of", sources[0]->device()},
                         bytes, std::move(options),
                         [&](const std::shared_ptr<BufferTransfer>& transfer) {
                           if (bytes > 0) set_->require_host_memory(target, bytes, kTargetName);
                           auto* to = static_cast<std::byte*>(target);
+                          HostReads reads(transfer, part_bytes);
                           for (const DeviceBuffer* const source : sources) {
                             const BufferState& state = *source->state_;
                             if (state.bytes() == 0) continue;
-                            start_reading(state, 0, {to, state.bytes()}, *transfer);
+                            reads.add(state, 0, {to, state.bytes()});
                             to += state.bytes();
                           }
+                          BERTH_CHECK(to == static_cast<std::byte*>(target) + bytes);
+                          reads.post();
                           transfer->finish();
                         });
   }
@@ -221,31 +226,27 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
                                               std::span(static_cast<std::byte*>(data), bytes));
   }
 
+  std::size_t trim() { return set_->trim(); }
+
   [[nodiscard]] BufferCounters counters(Device device) const {
     static_cast<void>(registry_.backend(device));
     return set_->counters(registry_.resolve(device));
   }
 
  private:
-  using Count = void (BufferSet::*)(Device device, std::size_t bytes);
-
-  /// `begin(state, transfer)` begins the operations and returns the backend's buffer, or throws. It
-  /// is called only if there are bytes, which `count` then counts.
+  /// `begin(state, transfer)` begins the operations and returns the backend's buffer, which is not
+  /// null, or throws. It is called only if there are bytes, which it counts.
   template <class Begin>
-  std::shared_ptr<BufferState> create(Device device, std::size_t bytes, Count count,
-                                      TransferOptions options, const Begin& begin) {
+  std::shared_ptr<BufferState> create(Device device, std::size_t bytes, TransferOptions options,
+                                      const Begin& begin) {
     const RegisteredBackend& owner = registry_.backend(device);
     const Device resolved = registry_.resolve(device);
-    set_->require_open();
     const auto state = std::make_shared<BufferState>(set_, owner, resolved, bytes);
     std::unique_ptr<DeviceBackend::Buffer> buffer;
     Transfer ready =
         run_transfer(set_, TransferName{"filling a buffer of", resolved}, bytes, std::move(options),
                      [&](const std::shared_ptr<BufferTransfer>& transfer) {
-                       if (bytes > 0) {
-                         buffer = require_given(begin(*state, transfer), owner, resolved);
-                         (set_.get()->*count)(resolved, bytes);
-                       }
+                       if (bytes > 0) buffer = begin(*state, transfer);
                        transfer->finish();
                      });
     state->fill(std::move(buffer), std::move(ready));
@@ -256,25 +257,19 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
                                               const FileRange& source, DeviceBackend::Begun begun,
                                               TransferOptions options) {
     const auto state = std::make_shared<BufferState>(set_, owner, device, source.bytes);
-    Transfer ready = run_transfer(
-        set_, TransferName{"filling a buffer of", device}, source.bytes, std::move(options),
-        [&](const std::shared_ptr<BufferTransfer>& transfer) {
-          auto filling = std::make_shared<FileFilling>(transfer, std::move(begun.filling), source);
-          set_->start_work();
-          set_->count_written(device, source.bytes);
-          set_->post_work(std::move(filling));  // which finishes the transfer
-        });
+    begun.buffer = require_given(std::move(begun.buffer), *state);
+    Transfer ready =
+        run_transfer(set_, TransferName{"filling a buffer of", device}, source.bytes,
+                     std::move(options), [&](const std::shared_ptr<BufferTransfer>& transfer) {
+                       auto filling = std::make_shared<FileFilling>(
+                           transfer, *state, std::move(begun.filling), source);
+                       state->work().files().start();
+                       set_->count_written(device, source.bytes);
+                       PartTask::post(std::move(filling));
+                       transfer->finish();
+                     });
     state->fill(std::move(begun.buffer), std::move(ready));
     return state;
-  }
-
-  /// Starts to fill a buffer that has bytes.
-  static std::unique_ptr<DeviceBackend::Buffer> start_filling(const BufferState& state,
-                                                              const void* source,
-                                                              BufferTransfer& transfer) {
-    return state.backend().create_buffer(
-        state.device().ordinal(), std::span(static_cast<const std::byte*>(source), state.bytes()),
-        transfer.add_operation(state.bytes()));
   }
 
   static HostBlock read_all(const DeviceBuffer& source, std::size_t offset, std::size_t bytes) {
@@ -341,6 +336,10 @@ Transfer DeviceBuffers::gather(void* target, std::size_t bytes,
 
 HostMapping DeviceBuffers::map_host_memory(Device device, void* data, std::size_t bytes) {
   return HostMapping(impl_->map_host_memory(device, data, bytes));
+}
+
+std::size_t DeviceBuffers::trim() {
+  return impl_->trim();
 }
 
 BufferCounters DeviceBuffers::counters(Device device) const {

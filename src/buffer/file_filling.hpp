@@ -2,7 +2,6 @@
 // Fills a buffer of a backend from a file.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -12,14 +11,14 @@ namespace berth {
 
 class FileFilling final : public FileTask {
  public:
-  FileFilling(std::shared_ptr<BufferTransfer> transfer,
+  FileFilling(std::shared_ptr<BufferTransfer> transfer, const BufferState& target,
               std::unique_ptr<DeviceBackend::Filling> filling, FileRange source)
-      : FileTask(std::move(transfer), std::move(source)), filling_(std::move(filling)) {}
+      : FileTask(std::move(transfer), target, std::move(source)), filling_(std::move(filling)) {}
 
  private:
   void copy_all() override;
   /// If it is destroyed before its last write, the filling fails.
-  void release() noexcept override { filling_ = nullptr; }
+  void release() noexcept override;
 
   std::unique_ptr<DeviceBackend::Filling> filling_;
 };

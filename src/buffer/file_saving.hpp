@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "buffer/buffer_set.hpp"
 #include "buffer/file_task.hpp"
 
 namespace berth {
@@ -17,7 +16,7 @@ class FileSaving final : public FileTask {
   /// Reads the buffer from `offset` on. The buffer may lose its owner meanwhile.
   FileSaving(std::shared_ptr<BufferTransfer> transfer, const BufferState& source,
              std::size_t offset, FileRange target)
-      : FileTask(std::move(transfer), std::move(target)),
+      : FileTask(std::move(transfer), source, std::move(target)),
         backend_(source.backend()),
         source_(source.share()),
         source_bytes_(source.bytes()),
@@ -25,17 +24,23 @@ class FileSaving final : public FileTask {
 
  private:
   void copy_all() override;
-  void release() noexcept override { source_ = nullptr; }
-  void read(std::size_t begin);
-  /// Copies the range from `begin` on.
-  void copy_from_whole(std::size_t begin);
+  void release() noexcept override;
+  /// Whether parts are left to read, and the backend reads parts.
+  [[nodiscard]] bool has_next() const;
+  /// Whether a slot has a part that is read, or has been read and not written.
+  [[nodiscard]] bool is_reading();
+  /// A slot whose part has been read, or null.
+  [[nodiscard]] Slot* find_read();
+  void read_next(Slot& slot);
+  /// Copies the rest of the range.
+  void copy_from_whole();
   void write(std::size_t begin, std::span<const std::byte> content);
 
   DeviceBackend& backend_;
   std::shared_ptr<const DeviceBackend::Buffer> source_;
   const std::size_t source_bytes_;
   const std::size_t offset_;
-  Part whole_;  ///< the buffer, if its backend does not read parts
+  std::size_t next_ = 0;  ///< where the next part to read begins
 };
 
 }  // namespace berth

@@ -23,28 +23,36 @@ HostMappingState::HostMappingState(std::shared_ptr<BufferSet> set, const Registe
                       owner_.name, owner_.type.name()));
     }
   } catch (...) {
-    set_->remove(*this);
+    leave([] {});  // transfers may use the memory by now
     throw;
   }
 }
 
 HostMappingState::~HostMappingState() {
-  if (!set_->is_here() || !set_->begin_unmapping(*this)) return;
+  if (set_->is_here()) leave([this] { unmap(); });
+}
+
+template <class Unmap>
+void HostMappingState::leave(const Unmap& unmap) noexcept {
+  if (!set_->begin_unmapping(*this)) return;
   unmap();
   set_->remove(*this);  // only now may the same memory be mapped again
   set_->end_transfer();
 }
 
-bool HostMappingState::overlaps(const HostMappingState& other) const {
+bool HostMappingState::overlaps(const DeviceBackend& backend,
+                                std::span<const std::byte> memory) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
-  const auto other_begin = reinterpret_cast<std::uintptr_t>(other.memory_.data());
-  return &owner_ == &other.owner_ && begin < other_begin + other.memory_.size() &&
+  const auto other_begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  return owner_.backend.get() == &backend && begin < other_begin + memory.size() &&
          other_begin < begin + memory_.size();
 }
 
-void HostMappingState::report_failed_unmapping(const char* reason) const {
-  set_->report(format_text("unmapping {} B of the host at {} from {}: {}", memory_.size(),
-                           static_cast<const void*>(memory_.data()), owner_.type.name(), reason));
+void HostMappingState::report_failed_unmapping(const char* reason) const noexcept {
+  set_->report([&] {
+    return format_text("unmapping {} B of the host at {} from {}: {}", memory_.size(),
+                       static_cast<const void*>(memory_.data()), owner_.type.name(), reason);
+  });
 }
 
 void HostMappingState::unmap() noexcept {

@@ -18,6 +18,7 @@ class HostMappingState {
   ///         NotSupported and others: the backend refuses.
   HostMappingState(std::shared_ptr<BufferSet> set, const RegisteredBackend& owner,
                    std::span<std::byte> memory);
+  /// Waits for the operations that use the memory.
   ~HostMappingState();
   HostMappingState(const HostMappingState&) = delete;
   HostMappingState& operator=(const HostMappingState&) = delete;
@@ -26,13 +27,19 @@ class HostMappingState {
 
  private:
   friend class BufferSet;
-  [[nodiscard]] bool overlaps(const HostMappingState& other) const;
+  [[nodiscard]] bool overlaps(const DeviceBackend& backend,
+                              std::span<const std::byte> memory) const;
+  template <class Unmap>
+  void leave(const Unmap& unmap) noexcept;
   void unmap() noexcept;
-  void report_failed_unmapping(const char* reason) const;
+  void report_failed_unmapping(const char* reason) const noexcept;
 
   const std::shared_ptr<BufferSet> set_;
   const RegisteredBackend& owner_;  ///< not after the end of the Runtime
   const std::span<std::byte> memory_;
+  // Guarded by the lock of the set.
+  std::size_t uses_ = 0;    ///< operations
+  bool is_ending_ = false;  ///< no operation uses the memory, nor begins to
 };
 
 }  // namespace berth

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buffer/task_thread.hpp"
 
+#include "base/check.hpp"
+
 namespace berth {
 
 void TaskThread::post(std::shared_ptr<Task> task) noexcept {
   const MutexLock lock(mutex_);
-  Task* const added = task.get();
-  (last_ == nullptr ? first_ : last_->next_) = std::move(task);
-  last_ = added;
+  BERTH_CHECK(thread_.joinable() && !finishing_);  // or no thread would run the task
+  tasks_.add(std::move(task));
   changed_.notify_one();
 }
 
 std::shared_ptr<Task> TaskThread::next() {
   const MutexLock lock(mutex_);
-  while (first_ == nullptr && !finishing_) changed_.wait(mutex_);
-  if (first_ == nullptr) return nullptr;
-  std::shared_ptr<Task> task = std::move(first_);
-  first_ = std::move(task->next_);
-  if (first_ == nullptr) last_ = nullptr;
-  return task;
+  while (tasks_.is_empty() && !finishing_) changed_.wait(mutex_);
+  return tasks_.take();
 }
 
 void TaskThread::loop() {
@@ -33,6 +30,10 @@ void TaskThread::finish() noexcept {
     ending = std::move(thread_);
     changed_.notify_one();
   }
+  BERTH_CHECK_USE(
+      ending.get_id() != std::this_thread::get_id(),
+      "a Runtime is destroyed in on_done of a copy of a buffer, or by the owner that the "
+      "copy releases (keep_alive)");
   if (ending.joinable()) ending.join();
 }
 

@@ -1,34 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread that runs tasks in their order. A task is its own entry of the queue, so that posting
-// a task allocates no memory and cannot fail.
+// One thread that runs tasks in their order. Posting a task cannot fail.
 #pragma once
 
-#include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <utility>
 
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
 #include "base/start_thread.hpp"
+#include "base/task_queue.hpp"
 
 namespace berth {
-
-class TaskThread;
-
-class Task {
- public:
-  Task() = default;
-  virtual ~Task() = default;
-  Task(const Task&) = delete;
-  Task& operator=(const Task&) = delete;
-
-  /// Called once, without a lock.
-  virtual void run() noexcept = 0;
-
- private:
-  friend class TaskThread;
-  std::shared_ptr<Task> next_;
-};
 
 /// Threads  Safe from any thread.
 class TaskThread {
@@ -44,20 +28,45 @@ class TaskThread {
     const MutexLock lock(mutex_);
     if (!thread_.joinable()) thread_ = start_thread("buffers of backends", [this] { loop(); });
   }
-  /// Each task at most once.
+  /// Each task at most once, and none during or after finish().
   void post(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(mutex_);
+  /// For a task on the thread: returns once `is_true()`, which is asked at once and after each
+  /// wake(), without the lock: it may take locks under which other threads call wake().
+  /// Errors  Those of is_true().
+  template <class Predicate>
+  void wait_until(const Predicate& is_true) BERTH_EXCLUDES(mutex_) {
+    for (;;) {
+      const std::uint64_t seen = wakes();
+      if (is_true()) return;
+      wait_for_wake(seen);
+    }
+  }
+  /// After a change that the task on the thread may wait for.
+  void wake() noexcept BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    ++wakes_;
+    changed_.notify_one();
+  }
   /// Runs all posted tasks, and ends the thread. Not to be called on the thread.
   void finish() noexcept BERTH_EXCLUDES(mutex_);
 
  private:
+  [[nodiscard]] std::uint64_t wakes() const BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return wakes_;
+  }
+  void wait_for_wake(std::uint64_t seen) BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    while (wakes_ == seen) changed_.wait(mutex_);
+  }
   void loop() BERTH_EXCLUDES(mutex_);
   /// Null at the end.
   std::shared_ptr<Task> next() BERTH_EXCLUDES(mutex_);
 
-  Mutex mutex_;
-  std::condition_variable_any changed_;
-  std::shared_ptr<Task> first_ BERTH_GUARDED_BY(mutex_);
-  Task* last_ BERTH_GUARDED_BY(mutex_) = nullptr;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::uint64_t wakes_ BERTH_GUARDED_BY(mutex_) = 0;
+  TaskQueue tasks_ BERTH_GUARDED_BY(mutex_);
   bool finishing_ BERTH_GUARDED_BY(mutex_) = false;
   std::thread thread_ BERTH_GUARDED_BY(mutex_);
 };

@@ -3,6 +3,8 @@
 // All kinds are final, so a comparison of types suffices, and is cheaper than a dynamic_cast.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <typeinfo>
 
 #include "capi/capi_convert.hpp"
@@ -21,6 +23,13 @@ inline Allocator& to_allocator(berth_allocator* allocator, const char* parameter
 template <class Kind>
 Kind* as_kind(Allocator& any) noexcept {
   return typeid(any) == typeid(Kind) ? static_cast<Kind*>(&any) : nullptr;
+}
+
+/// null for null.
+inline std::function<bool(std::size_t)> to_pressure(berth_pressure_function on_pressure,
+                                                    void* user) {
+  if (on_pressure == nullptr) return nullptr;
+  return [=](std::size_t bytes_needed) { return on_pressure(bytes_needed, user); };
 }
 
 }  // namespace berth::capi

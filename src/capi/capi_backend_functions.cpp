@@ -9,9 +9,11 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "berth/backend_functions.h"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "capi/capi_convert.hpp"
@@ -32,10 +34,31 @@ std::optional<std::uint64_t> known(std::uint64_t value) {
   return value == kNotReported ? std::nullopt : std::optional(value);
 }
 
+/// `name`: of the names, for the error. Null: none.
+std::vector<DeviceAttribute> to_attributes(const berth_backend_attribute* from, std::size_t count,
+                                           const char* name) {
+  std::vector<DeviceAttribute> attributes;
+  for (std::size_t i = 0; from != nullptr && i < count; ++i) {
+    DeviceAttribute& added = attributes.emplace_back();
+    added.name = on_one_line(&require(from[i].name, name));
+    if (from[i].text != nullptr)
+      added.value = std::string(from[i].text);
+    else
+      added.value = from[i].integer;
+  }
+  return attributes;
+}
+
+/// A function of the program may return any number.
+std::string name_of(berth_status status) {
+  const std::string name = berth_status_name(status);
+  return name.starts_with("BERTH_") ? name : format_text("{} {}", name, static_cast<int>(status));
+}
+
 [[noreturn]] void throw_failure(berth_status status, const std::string& what, const char* message) {
   const bool has_reason = message != nullptr && *message != '\0';
   const std::string text =
-      format_text("{} failed with {}{}{}", what, berth_status_name(status), has_reason ? ": " : "",
+      format_text("{} failed with {}{}{}", what, name_of(status), has_reason ? ": " : "",
                   has_reason ? on_one_line(message) : std::string());
   switch (status) {
     case BERTH_INVALID_ARGUMENT:
@@ -92,17 +115,17 @@ std::unique_ptr<DeviceBackend::Buffer> given(std::unique_ptr<CBuffer> buffer) {
   return buffer;
 }
 
-void* native_of(const DeviceBackend::Buffer& buffer) {
-  return static_cast<const CBuffer&>(buffer).native;
-}
-
 struct CFilling final : DeviceBackend::Filling {
-  explicit CFilling(const Functions& functions_) : functions(functions_) {}
+  CFilling(const Functions& functions_, std::size_t bytes_)
+      : functions(functions_), bytes(bytes_), bytes_left(bytes_) {}
   ~CFilling() override {
     if (native != nullptr) functions.free_filling(functions.user, native);
   }
   void write(std::size_t offset, std::span<const std::byte> content, bool is_last,
              DeviceBackend::Done done) override {
+    BERTH_CHECK(offset <= bytes && content.size() <= bytes - offset);
+    BERTH_CHECK(content.size() <= bytes_left && is_last == (content.size() == bytes_left));
+    bytes_left -= content.size();
     Functions::start(std::move(done), [&](berth_backend_operation* operation) {
       functions.call("write", functions.write, native, offset,
                      static_cast<const void*>(content.data()), content.size(), is_last ? 1 : 0,
@@ -111,6 +134,8 @@ struct CFilling final : DeviceBackend::Filling {
   }
 
   const Functions& functions;
+  const std::size_t bytes;
+  std::size_t bytes_left;  ///< of the buffer, in parts that have not been written
   void* native = nullptr;
 };
 
@@ -125,6 +150,13 @@ class CBackend final : public DeviceBackend {
   void own() noexcept { is_owner_ = true; }
 
   [[nodiscard]] std::string name() const override { return functions_.name_text; }
+  [[nodiscard]] std::vector<DeviceAttribute> attributes() const override {
+    if (functions_.get_attributes == nullptr) return {};
+    const berth_backend_attribute* attributes = nullptr;
+    std::size_t count = 0;
+    functions_.call("get_attributes", functions_.get_attributes, &attributes, &count);
+    return to_attributes(attributes, count, "attributes[].name");
+  }
   [[nodiscard]] int count() const override { return static_cast<int>(functions_.count); }
 
   [[nodiscard]] DeviceDescription describe(int index) const override {
@@ -135,20 +167,13 @@ class CBackend final : public DeviceBackend {
                                    .attributes = nullptr,
                                    .attribute_count = 0};
     if (functions_.describe != nullptr)
-      functions_.call("describe", functions_.describe, index, &from);
+      functions_.call("describe", functions_.describe, checked(index), &from);
     DeviceDescription description;
     if (from.name != nullptr) description.name = on_one_line(from.name);
     if (from.kind != nullptr) description.kind = on_one_line(from.kind);
     description.memory_bytes = known(from.memory_bytes);
-    for (std::size_t i = 0; from.attributes != nullptr && i < from.attribute_count; ++i) {
-      const berth_backend_attribute& attribute = from.attributes[i];
-      DeviceAttribute& added = description.attributes.emplace_back();
-      added.name = on_one_line(&require(attribute.name, "description.attributes[].name"));
-      if (attribute.text != nullptr)
-        added.value = std::string(attribute.text);
-      else
-        added.value = attribute.integer;
-    }
+    description.attributes =
+        to_attributes(from.attributes, from.attribute_count, "description.attributes[].name");
     return description;
   }
 
@@ -162,7 +187,7 @@ class CBackend final : public DeviceBackend {
                               .bytes_reserved_peak = kNotReported,
                               .largest_free_block_bytes = kNotReported,
                               .allocations = kNotReported};
-    functions_.call("get_memory", functions_.get_memory, index, &from);
+    functions_.call("get_memory", functions_.get_memory, checked(index), &from);
     return {.bytes_used = known(from.bytes_used),
             .bytes_used_peak = known(from.bytes_used_peak),
             .bytes_limit = known(from.bytes_limit),
@@ -175,7 +200,7 @@ class CBackend final : public DeviceBackend {
   [[nodiscard]] std::unique_ptr<Buffer> create_buffer(int index, std::span<const std::byte> content,
                                                       Done done) override {
     return start_filling(std::move(done), [&](berth_backend_operation* operation, void** native) {
-      functions_.call("create_buffer", functions_.create_buffer, index,
+      functions_.call("create_buffer", functions_.create_buffer, checked(index),
                       static_cast<const void*>(content.data()), content.size(), operation, native);
     });
   }
@@ -183,10 +208,10 @@ class CBackend final : public DeviceBackend {
   [[nodiscard]] Begun begin_buffer(int index, std::size_t bytes) override {
     if (functions_.begin_buffer == nullptr) return {};
     auto buffer = std::make_unique<CBuffer>(functions_);
-    auto filling = std::make_unique<CFilling>(functions_);
+    auto filling = std::make_unique<CFilling>(functions_, bytes);
     void* native = nullptr;
     void* native_filling = nullptr;
-    functions_.call("begin_buffer", functions_.begin_buffer, index, bytes, &native,
+    functions_.call("begin_buffer", functions_.begin_buffer, checked(index), bytes, &native,
                     &native_filling);
     buffer->native = native;
     filling->native = native_filling;
@@ -202,9 +227,14 @@ class CBackend final : public DeviceBackend {
     });
   }
 
+  [[nodiscard]] bool reads_parts() const override {
+    return functions_.reads_parts == nullptr || functions_.reads_parts(functions_.user) != 0;
+  }
+
   [[nodiscard]] std::unique_ptr<Buffer> copy(const Buffer& source, int index, Done done) override {
     return start_filling(std::move(done), [&](berth_backend_operation* operation, void** native) {
-      functions_.call("copy", functions_.copy, native_of(source), index, operation, native);
+      functions_.call("copy", functions_.copy, native_of(source), checked(index), operation,
+                      native);
     });
   }
 
@@ -219,6 +249,17 @@ class CBackend final : public DeviceBackend {
   }
 
  private:
+  /// The functions have no device of another number.
+  [[nodiscard]] int checked(int index) const {
+    BERTH_CHECK(index >= 0 && index < functions_.count);
+    return index;
+  }
+  /// The functions can read only their own buffers.
+  [[nodiscard]] void* native_of(const Buffer& buffer) const {
+    const auto& own = static_cast<const CBuffer&>(buffer);
+    BERTH_CHECK(&own.functions == &functions_ && own.native != nullptr);
+    return own.native;
+  }
   /// `start(operation, native)` writes the new buffer, or throws: what it wrote is ignored then.
   template <class Start>
   [[nodiscard]] std::unique_ptr<Buffer> start_filling(Done done, const Start& start) const {

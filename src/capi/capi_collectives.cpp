@@ -12,11 +12,11 @@ using namespace berth::capi;
 namespace {
 
 std::vector<Shard> to_shards(const berth_shard* shards, std::size_t count) {
-  if (count > 0) require(shards, "shards");
+  const std::span given = require_array(shards, count, "shards");
   std::vector<Shard> converted;
   converted.reserve(count);
   for (std::size_t index = 0; index < count; ++index) {
-    const berth_shard& shard = shards[index];
+    const berth_shard& shard = given[index];
     converted.push_back(
         {shard.data, shard.bytes, to_stream_at(shard.stream, "shards", index, ".stream")});
   }

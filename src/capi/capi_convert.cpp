@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "capi/capi_error.hpp"
 
@@ -11,6 +12,11 @@ namespace berth::capi {
 
 void refuse_null(const char* parameter) {
   throw InvalidArgument(format_text("\"{}\" is null, which is not accepted", parameter));
+}
+
+void refuse_count(std::size_t count, std::size_t accepted, const char* parameter) {
+  throw InvalidArgument(format_text("\"{}\" has {} elements{}; accepted: at most {}", parameter,
+                                    count, negative_hint(count), accepted));
 }
 
 DeviceType to_device_type(int number, const char* parameter) {

@@ -5,13 +5,17 @@
 
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "berth/berth.h"
 #include "berth/berth.hpp"
+
+#include "base/check.hpp"
 
 /// The handle. The driver's description is kept because C text stays valid as long as the runtime.
 struct berth_runtime {
@@ -30,6 +34,17 @@ template <class T>
 T& require(T* pointer, const char* parameter) {
   if (pointer == nullptr) refuse_null(parameter);
   return *pointer;
+}
+
+[[noreturn]] void refuse_count(std::size_t count, std::size_t accepted, const char* parameter);
+
+/// The `count` elements of `array`, which may be null if there are none.
+template <class T>
+std::span<T> require_array(T* array, std::size_t count, const char* parameter) {
+  constexpr std::size_t kCountMax = std::numeric_limits<std::ptrdiff_t>::max() / sizeof(T);
+  if (count == 0) return {};
+  if (count > kCountMax) refuse_count(count, kCountMax, parameter);
+  return {&require(array, parameter), count};
 }
 
 inline Runtime& to_runtime(berth_runtime* runtime) {
@@ -95,6 +110,7 @@ T& require_struct(T* to, const char* parameter) {
 template <class T>
 void write_struct(T value, T& to) noexcept {
   static_assert(kGrows<T>);
+  BERTH_CHECK(to.struct_size <= sizeof(T));  // as require_struct() has found it
   value.struct_size = to.struct_size;
   std::memcpy(&to, &value, to.struct_size);
 }

@@ -8,6 +8,7 @@
 
 #include "berth/device_backend.h"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "base/json_writer.hpp"
 #include "capi/capi_convert.hpp"
@@ -47,6 +48,13 @@ PjrtOption to_option(const berth_pjrt_option& option) {
   }
 }
 
+std::vector<PjrtOption> to_options(const berth_pjrt_option* options, std::size_t count) {
+  if (count > 0) require(options, "options");
+  std::vector<PjrtOption> chosen;
+  for (std::size_t i = 0; i < count; ++i) chosen.push_back(to_option(options[i]));
+  return chosen;
+}
+
 std::uint64_t or_max(const std::optional<std::uint64_t>& value) {
   return value.value_or(std::numeric_limits<std::uint64_t>::max());
 }
@@ -65,6 +73,15 @@ struct WriteAttribute {
   }
 };
 
+void write_attributes(JsonWriter& json, const std::vector<DeviceAttribute>& attributes) {
+  json.begin_object();
+  for (const DeviceAttribute& attribute : attributes) {
+    json.key(attribute.name);
+    std::visit(WriteAttribute{json}, attribute.value);
+  }
+  json.end_object();
+}
+
 std::string json_of(const DeviceDescription& description) {
   JsonWriter json;
   json.begin_object().field("name", description.name).field("kind", description.kind);
@@ -74,12 +91,8 @@ std::string json_of(const DeviceDescription& description) {
   } else {
     json.null();
   }
-  json.key("attributes").begin_object();
-  for (const DeviceAttribute& attribute : description.attributes) {
-    json.key(attribute.name);
-    std::visit(WriteAttribute{json}, attribute.value);
-  }
-  return std::move(json.end_object().end_object()).take();
+  write_attributes(json.key("attributes"), description.attributes);
+  return std::move(json.end_object()).take();
 }
 
 /// `create` receives the runtime and the options, and returns the buffer.
@@ -93,7 +106,7 @@ berth_status create_buffer(berth_runtime* runtime, const berth_transfer_options*
     auto created = std::make_unique<berth_buffer>();
     created->buffer = create(owner, to_transfer_options(options, ownership));
     if (ownership != nullptr) ownership->set_started();
-    Transfer(created->buffer.ready()).detach();  // berth_buffer_free() does not wait
+    created->buffer.ready().detach();  // berth_buffer_free() does not wait
     out = created.release();
   });
 }
@@ -106,23 +119,22 @@ berth_status berth_pjrt_register(berth_runtime* runtime, const char* type, const
     Runtime& owner = to_runtime(runtime);
     require(type, "type");
     require(path, "path");
-    if (option_count > 0) require(options, "options");
-    std::vector<PjrtOption> chosen;
-    for (size_t i = 0; i < option_count; ++i) chosen.push_back(to_option(options[i]));
-    owner.register_pjrt(type, path, std::move(chosen));
+    owner.register_pjrt(type, path, to_options(options, option_count));
   });
 }
 
 berth_status berth_pjrt_register_topology(berth_runtime* runtime, const char* type,
-                                          const char* path, const char* topology) {
+                                          const char* path, const char* topology,
+                                          const berth_pjrt_option* options, size_t option_count) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
     require(type, "type");
     require(path, "path");
     require(topology, "topology");
+    const PjrtPlugin plugin{type, path, to_options(options, option_count)};
     const DeviceType registered = DeviceType::register_name(type);
     owner.devices().require_no_backend(registered);  // before the plug-in is loaded
-    owner.register_backend(registered, open_pjrt_topology({type, path}, topology));
+    owner.register_backend(registered, open_pjrt_topology(plugin, topology));
   });
 }
 
@@ -139,6 +151,16 @@ berth_status berth_device_type_get_backend(berth_runtime* runtime, int type, cha
     const DeviceRegistry& devices = to_runtime(runtime).devices();
     auto& out = require(name, "name");
     out = to_owned_text(devices.backend_name(to_device_type(type, "type")));
+  });
+}
+
+berth_status berth_device_type_get_attributes(berth_runtime* runtime, int type, char** json) {
+  return guarded([&] {
+    const DeviceRegistry& devices = to_runtime(runtime).devices();
+    auto& out = require(json, "json");
+    JsonWriter writer;
+    write_attributes(writer, devices.backend_attributes(to_device_type(type, "type")));
+    out = to_owned_text(std::move(writer).take());
   });
 }
 
@@ -296,7 +318,7 @@ berth_status berth_buffer_scatter(berth_runtime* runtime, const void* source, si
                                   const berth_transfer_options* options, berth_buffer** buffers) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
-    if (shard_count > 0) require(shards, "shards");
+    static_cast<void>(require_array(shards, shard_count, "shards"));
     require(buffers, "buffers");
     std::vector<BufferShard> chosen;
     std::vector<std::unique_ptr<berth_buffer>> created;
@@ -307,8 +329,9 @@ berth_status berth_buffer_scatter(berth_runtime* runtime, const void* source, si
     const std::shared_ptr<Ownership> ownership = to_ownership(options);
     std::vector<DeviceBuffer> filled =
         owner.buffers().scatter(source, bytes, chosen, to_transfer_options(options, ownership));
+    BERTH_CHECK(filled.size() == shard_count);
     if (ownership != nullptr) ownership->set_started();
-    Transfer(filled.front().ready()).detach();  // berth_buffer_free() does not wait
+    filled.front().ready().detach();  // berth_buffer_free() does not wait
     for (size_t i = 0; i < shard_count; ++i) {
       created[i]->buffer = std::move(filled[i]);
       buffers[i] = created[i].release();
@@ -320,7 +343,7 @@ berth_status berth_buffer_gather(berth_runtime* runtime, void* target, size_t by
                                  berth_buffer* const* sources, size_t source_count,
                                  const berth_transfer_options* options, berth_transfer** transfer) {
   return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
-    if (source_count > 0) require(sources, "sources");
+    static_cast<void>(require_array(sources, source_count, "sources"));
     std::vector<const DeviceBuffer*> buffers;
     for (size_t i = 0; i < source_count; ++i)
       buffers.push_back(&require(sources[i], "sources[]").buffer);
@@ -344,6 +367,14 @@ void berth_host_mapping_free(berth_host_mapping* mapping) {
   delete mapping;
 }
 
+berth_status berth_buffer_trim(berth_runtime* runtime, size_t* bytes_released) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    auto& out = require(bytes_released, "bytes_released");
+    out = owner.buffers().trim();
+  });
+}
+
 berth_status berth_buffer_get_counters(berth_runtime* runtime, berth_device device,
                                        berth_buffer_counters* counters) {
   return guarded([&] {
@@ -357,7 +388,8 @@ berth_status berth_buffer_get_counters(berth_runtime* runtime, berth_device devi
                   .buffers_created = counted.buffers_created,
                   .bytes_written = counted.bytes_written,
                   .bytes_read = counted.bytes_read,
-                  .bytes_copied = counted.bytes_copied},
+                  .bytes_copied = counted.bytes_copied,
+                  .staging_bytes = counted.staging_bytes},
                  out);
   });
 }

@@ -40,10 +40,9 @@ berth_status berth_device_map_create_table(const berth_device_map_entry* entries
                                            berth_device_map** map) {
   return guarded([&] {
     std::vector<DeviceMap::Entry> table;
-    if (count != 0) {
-      for (const berth_device_map_entry& entry : std::span(&require(entries, "entries"), count))
-        table.push_back(
-            {to_device(entry.saved, "entries.saved"), to_device(entry.target, "entries.target")});
+    for (const berth_device_map_entry& entry : require_array(entries, count, "entries")) {
+      table.push_back(
+          {to_device(entry.saved, "entries.saved"), to_device(entry.target, "entries.target")});
     }
     auto& out = require(map, "map");
     out = new berth_device_map{DeviceMap(std::span<const DeviceMap::Entry>(table))};
@@ -77,10 +76,8 @@ berth_status berth_device_map_check(berth_device_map* map, berth_runtime* runtim
     const DeviceMap& known = require(map, "map").map;
     const DeviceRegistry& devices = to_runtime(runtime).devices();
     std::vector<Device> converted;
-    if (count != 0) {
-      for (const berth_device device : std::span(&require(saved, "saved"), count))
-        converted.push_back(to_device(device, "saved"));
-    }
+    for (const berth_device device : require_array(saved, count, "saved"))
+      converted.push_back(to_device(device, "saved"));
     known.check(devices, converted);
   });
 }

@@ -14,6 +14,7 @@
 
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "capi/capi_convert.hpp"
 
 namespace berth::capi {
@@ -69,6 +70,7 @@ struct LastFailure {
 constinit thread_local LastFailure last_failure;
 
 berth_status keep(berth_status status, std::string_view message, int driver_code = 0) noexcept {
+  BERTH_CHECK(status != BERTH_OK);
   Message* const kept = message_to_keep();
   last_failure = {driver_code, kept == nullptr, last_failure.count + 1};
   if (kept == nullptr) return status;
@@ -78,6 +80,7 @@ berth_status keep(berth_status status, std::string_view message, int driver_code
   while (!fits && bytes > 0 && (static_cast<unsigned char>(message[bytes]) & 0xC0) == 0x80) --bytes;
   char* end = std::copy_n(message.data(), bytes, kept->data());
   if (!fits) end = std::copy(kCut.begin(), kCut.end(), end);
+  BERTH_CHECK(end < kept->data() + kept->size());
   *end = '\0';
   return status;
 }

@@ -25,6 +25,12 @@ void with_device_memory(berth_allocator* allocator, const Use& use) {
       "berth_memory_pool_get_allocator()");
 }
 
+DeviceAllocator& to_device_allocator(berth_allocator* allocator) {
+  if (auto* const device = as_kind<DeviceAllocator>(to_allocator(allocator))) return *device;
+  throw InvalidArgument(
+      "\"allocator\" is not that of a device; accepted: what berth_allocator_get_device() gave");
+}
+
 HostAllocator& to_host_allocator(berth_allocator* allocator) {
   if (auto* const host = as_kind<HostAllocator>(to_allocator(allocator))) return *host;
   throw InvalidArgument(
@@ -147,6 +153,12 @@ berth_status berth_allocator_set_limits(berth_allocator* allocator, std::size_t 
   });
 }
 
+berth_status berth_allocator_set_on_pressure(berth_allocator* allocator,
+                                             berth_pressure_function on_pressure, void* user) {
+  return guarded(
+      [&] { to_device_allocator(allocator).set_on_pressure(to_pressure(on_pressure, user)); });
+}
+
 berth_status berth_allocator_owns(berth_allocator* allocator, const void* data, bool* owns) {
   return guarded([&] {
     const auto ask = [&](const auto& memory) { require(owns, "owns") = memory.owns(data); };
@@ -159,14 +171,9 @@ berth_status berth_allocator_owns(berth_allocator* allocator, const void* data, 
 berth_status berth_allocator_is_for_graphs(berth_allocator* allocator, const void* data,
                                            bool* is_for_graphs) {
   return guarded([&] {
-    const auto* const device = as_kind<DeviceAllocator>(to_allocator(allocator));
-    if (device == nullptr) {
-      throw InvalidArgument(
-          "\"allocator\" is not that of a device; accepted: what berth_allocator_get_device() "
-          "gave");
-    }
+    const DeviceAllocator& memory = to_device_allocator(allocator);
     auto& out = require(is_for_graphs, "is_for_graphs");
-    out = device->is_for_graphs(data);
+    out = memory.is_for_graphs(data);
   });
 }
 

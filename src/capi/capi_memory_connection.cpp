@@ -9,6 +9,7 @@
 
 #include "berth/memory_connection.h"
 
+#include "base/check.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 #include "capi/capi_memory_pool.hpp"
@@ -67,7 +68,7 @@ berth_status berth_memory_connection_share(berth_memory_connection* connection,
   return guarded([&] {
     MemoryConnection& giver = to_connection(connection);
     MemoryPool& from = require(pool, "pool").pool;
-    if (count > 0) require(blocks, "blocks");
+    static_cast<void>(require_array(blocks, count, "blocks"));
     auto& out = require(shared, "shared");
     out = 0;
     std::vector<Allocation> owned;
@@ -85,6 +86,7 @@ berth_status berth_memory_connection_share(berth_memory_connection* connection,
       throw;
     }
     leave();
+    BERTH_CHECK(out == count);  // or the caller would have a block that is freed
   });
 }
 
@@ -122,6 +124,7 @@ berth_status berth_memory_connection_receive(berth_memory_connection* connection
       if (!taker.received.empty()) {
         next->block = std::move(taker.received.front());
         taker.received.pop_front();
+        BERTH_CHECK(next->block);
       }
     }
     if (!next->block) {

@@ -2,6 +2,7 @@
 // Joins, forks and callbacks after work.
 #include <vector>
 
+#include "base/check.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -20,7 +21,7 @@ berth_status berth_stream_join(berth_runtime* runtime, berth_stream waiter,
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
     if (waiter.context == nullptr) refuse_null("waiter");
-    if (count > 0) require(streams, "streams");
+    static_cast<void>(require_array(streams, count, "streams"));
     std::vector<StreamRef> joined;
     joined.reserve(count);
     for (std::size_t index = 0; index < count; ++index)
@@ -34,9 +35,10 @@ berth_status berth_fork_begin(berth_runtime* runtime, berth_stream parent, size_
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
     if (parent.context == nullptr) refuse_null("parent");
-    if (count > 0) require(streams, "streams");
+    static_cast<void>(require_array(streams, count, "streams"));
     auto& out = require(fork, "fork");
     out = new berth_fork(owner, to_stream(parent), count, priority);
+    BERTH_CHECK(out->side.size() == count);
     for (std::size_t index = 0; index < count; ++index)
       streams[index] = from_stream(out->side[index]);
   });

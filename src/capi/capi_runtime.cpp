@@ -7,6 +7,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/format.hpp"
+#include "capi/capi_allocator.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -72,10 +73,7 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
   }
   set_unless_zero(device.granule_bytes, from.device_granule_bytes);
   set_unless_zero(device.segment_bytes, from.device_segment_bytes);
-  if (from.on_pressure != nullptr) {
-    device.on_pressure = [on_pressure = from.on_pressure, user = from.on_pressure_user](
-                             std::size_t bytes_needed) { return on_pressure(bytes_needed, user); };
-  }
+  device.on_pressure = to_pressure(from.on_pressure, from.on_pressure_user);
 
   device.on_map = to_callback(from.on_map, from.mapping_user);
   device.on_unmap = to_callback(from.on_unmap, from.mapping_user);

@@ -30,7 +30,7 @@ berth_status berth_require_same_device(const char* operation,
   return guarded([&] {
     require(operation, "operation");
     if (count == 0) return;
-    const std::span given(&require(arguments, "arguments"), count);
+    const std::span given = require_array(arguments, count, "arguments");
     static_cast<void>(to_device(given.front().device, "arguments"));
     if (std::ranges::all_of(given, [&](const berth_device_argument& argument) {
           return are_same(argument.device, given.front().device);

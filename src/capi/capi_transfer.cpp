@@ -34,6 +34,7 @@ TransferOptions to_transfer_options(const berth_transfer_options* options,
   TransferOptions chosen;
   chosen.keep_alive = ownership;
   if (given.has_priority != 0) chosen.priority = given.priority;
+  chosen.part_bytes = given.part_bytes;
   if (given.on_done != nullptr) chosen.on_done = to_callback(given.on_done, given.user);
   return chosen;
 }
@@ -44,8 +45,7 @@ namespace {
 
 std::vector<CopyRange> to_ranges(const berth_copy_range* copies, std::size_t count) {
   std::vector<CopyRange> ranges;
-  if (count == 0) return ranges;
-  for (const berth_copy_range& copy : std::span(&require(copies, "copies"), count))
+  for (const berth_copy_range& copy : require_array(copies, count, "copies"))
     ranges.push_back({copy.target, copy.source, copy.bytes});
   return ranges;
 }

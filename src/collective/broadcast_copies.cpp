@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "copy/direct/direct_transfer.hpp"
 #include "copy/direct/driver_copies.hpp"
 #include "device/device_context.hpp"
@@ -49,6 +50,7 @@ class BroadcastCopies::Link {
   /// Copies [offset, offset + bytes) once the neighbor has received it, and returns a mark behind
   /// the copy. Within a ContextScope of context().
   EventRef take(std::size_t offset, std::size_t bytes, const std::optional<EventRef>& ready) {
+    BERTH_CHECK(offset < to_.bytes && bytes <= to_.bytes - offset);  // the driver checks no ends
     if (ready && from_.stream != to_.stream) to_.stream.wait(*ready);
     for (std::size_t done = 0; done < bytes; done += piece_bytes_) {
       const std::size_t at = offset + done;
@@ -92,19 +94,24 @@ void BroadcastCopies::chain(const CollectiveSide& source, ShardRow row, Collecti
     for (Link& link : links) {
       const ContextScope scope(link.context());
       std::size_t at = offset;
-      for (std::size_t piece = 0; at < end; ++piece, at += piece_bytes_)
+      for (std::size_t piece = 0; at < end; ++piece, at += piece_bytes_) {
+        // A device forwards what it has received; only the source has all bytes from the start.
+        BERTH_CHECK(ready[piece].has_value() == (&link != &links.front()));
         ready[piece] = link.take(at, std::min(piece_bytes_, end - at), ready[piece]);
+      }
     }
   }
 }
 
 void BroadcastCopies::ring(ShardRow row, const FetchSlices& fetch, CollectiveWork& work) {
   const std::size_t count = row.size();
+  BERTH_CHECK(count > 1);  // a member fetches from another one
   const std::size_t bytes = row.front().bytes;
   const std::size_t slice_bytes = align_up((bytes + count - 1) / count, kSliceAlignment);
   const auto begin_of = [&](std::size_t slice) { return std::min(bytes, slice * slice_bytes); };
   const auto bytes_of = [&](std::size_t slice) { return begin_of(slice + 1) - begin_of(slice); };
   const auto before = [&](std::size_t member) { return (member + count - 1) % count; };
+  BERTH_CHECK(begin_of(count) == bytes);  // the slices are the whole
 
   std::vector<Slice> slices;
   for (std::size_t member = 0; member < count && bytes_of(member) > 0; ++member)

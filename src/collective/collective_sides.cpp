@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "copy/copy_arguments.hpp"
 #include "device/device_context.hpp"
@@ -129,6 +130,12 @@ std::vector<StreamRef> CollectiveSides::streams() const {
   return streams;
 }
 
+std::size_t CollectiveSides::bytes_of_shards() const {
+  std::size_t bytes = 0;
+  for (const CollectiveSide& shard : shards) bytes += shard.bytes;
+  return bytes;
+}
+
 CollectiveSides find_sides(const DeviceRegistry& registry, const OwnHostMemory& own,
                            Collective collective, void* whole, std::size_t bytes, StreamRef stream,
                            std::span<const Shard> shards) {
@@ -167,6 +174,7 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const OwnHostMemory& 
   require_stream_of_device(range.name, sides.whole);
   for (const Shard& shard : shards) {
     if (shard.bytes == 0) continue;
+    BERTH_CHECK(sides.shards.size() < ranges.size());  // a range for each shard that has bytes
     const std::string& name = ranges[sides.shards.size()].name;
     sides.shards.push_back(find(ranges[sides.shards.size()], shard.stream));
     require_stream_of_device(name, sides.shards.back());

@@ -31,6 +31,7 @@ struct CollectiveSides {
 
   /// Each stream once, beginning with the stream of the whole.
   [[nodiscard]] std::vector<StreamRef> streams() const;
+  [[nodiscard]] std::size_t bytes_of_shards() const;
 };
 
 enum class Collective { scatter, gather, broadcast };

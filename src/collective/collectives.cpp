@@ -14,6 +14,7 @@
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
 
+#include "base/check.hpp"
 #include "collective/broadcast_copies.hpp"
 #include "collective/broadcast_route.hpp"
 #include "collective/collective_sides.hpp"
@@ -46,6 +47,12 @@ std::vector<CollectiveSide> in_order(std::span<const CollectiveSide> sides,
   return ordered;
 }
 
+std::size_t bytes_of(const std::vector<Transfer>& parts) {
+  std::size_t bytes = 0;
+  for (const Transfer& part : parts) bytes += part.bytes();
+  return bytes;
+}
+
 bool is_pageable(const CollectiveSide& side) {
   return side.kind.is_pageable();
 }
@@ -61,7 +68,11 @@ class Marks {
     record_unchecked(marks_.back().event, stream);
   }
   /// The event of a stream; the stream has been added.
-  [[nodiscard]] EventRef of(StreamRef stream) { return find(stream)->event; }
+  [[nodiscard]] EventRef of(StreamRef stream) {
+    const auto found = find(stream);
+    BERTH_CHECK(found != marks_.end());
+    return found->event;
+  }
 
  private:
   struct Mark {
@@ -106,6 +117,7 @@ class BERTH_HIDDEN Collectives::Impl {
         parts.push_back({to, from, shard.bytes, shard.stream});
         range += shard.bytes;
       }
+      BERTH_CHECK(range == sides.whole.data + sides.whole.bytes);  // each byte has one shard
       start(parts, of_part, work);
     });
   }
@@ -150,6 +162,7 @@ class BERTH_HIDDEN Collectives::Impl {
     while (!left.empty()) {
       for (Part& part : left) {
         const std::size_t bytes = std::min(part.bytes, turn_bytes);
+        BERTH_CHECK(bytes > 0);  // each turn submits a piece of each copy
         work.parts.push_back(
             copier_.start_part(part.to, part.from, bytes, part.stream, of_part.options));
         part = {part.to + bytes, part.from + bytes, part.bytes - bytes, part.stream};
@@ -213,6 +226,7 @@ class BERTH_HIDDEN Collectives::Impl {
     if (options.keep_alive != nullptr || options.on_done != nullptr)
       completions_.start_thread(sides.whole.stream);
     const std::vector<StreamRef> streams = sides.streams();
+    BERTH_CHECK(streams.front() == sides.whole.stream);  // which the others wait for
     fork(streams);
     Work work;
     try {
@@ -223,6 +237,7 @@ class BERTH_HIDDEN Collectives::Impl {
           {.keep_alive = has_pageable ? options.keep_alive : nullptr, .priority = options.priority},
           has_pageable};
       submit(of_part, work);
+      BERTH_CHECK(bytes_of(work.parts) == sides.bytes_of_shards());  // each shard is filled once
       join(streams, work);
       for (const std::size_t bytes : work.bytes_forwarded) copier_.count_direct(bytes);
       return end_transfer(completions_, sides.whole.stream,

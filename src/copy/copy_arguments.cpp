@@ -10,6 +10,7 @@
 #include "berth/error.hpp"
 
 #include "base/check_choice.hpp"
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "copy/staged/copy_workers.hpp"
 #include "copy/staged/staging_memory.hpp"
@@ -110,10 +111,10 @@ void check_options(const CopierOptions& options) {
 
 void check_range(const void* data, std::size_t bytes, std::string_view name) {
   if (data == nullptr || address(data) + bytes < address(data)) {
-    throw InvalidArgument(format_text(
-        "{} is {} with {} B; accepted: an address that is not null, and a range that does not wrap "
-        "around",
-        name, data, bytes));
+    throw InvalidArgument(
+        format_text("{} is {} with {} B{}; accepted: an address that is not null, and a range that "
+                    "does not wrap around",
+                    name, data, bytes, negative_hint(bytes)));
   }
 }
 
@@ -196,6 +197,7 @@ void require_host_memory(const DeviceRegistry& registry, const OwnHostMemory& ow
     DeviceContext& context = registry.context(Device::cuda(ordinal));
     if (!context.is_used()) continue;
     const ContextScope scope(context);
+    if (!is_known_to_driver(context.driver(), data)) return;
     const AllocationInfo place = find_allocation(registry, own, context.driver(), data, bytes);
     require_within(place, data, bytes, name);
     if (place.kind.type != MemoryKind::Type::device) return;

@@ -140,6 +140,23 @@
   X(cuMemsetD2D8,                  3020) \
   X(cuMemsetD2D8Async,             3020) \
   X(cuLaunchKernel,                4000) \
+  X(cuLaunchKernelEx,              11060) \
+  X(cuLaunchCooperativeKernel,     9000) \
+  X(cuFuncGetAttribute,            2020) \
+  X(cuFuncSetAttribute,            9000) \
+  X(cuFuncSetCacheConfig,          3000) \
+  X(cuKernelGetFunction,           12000) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000) \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, 10020) \
+  X(cuOccupancyMaxActiveClusters,  11070) \
+  X(cuOccupancyMaxPotentialClusterSize, 11070) \
+  X(cuLibraryLoadData,             12000) \
+  X(cuLibraryLoadFromFile,         12000) \
+  X(cuLibraryUnload,               12000) \
+  X(cuLibraryGetKernel,            12000) \
+  X(cuLibraryGetKernelCount,       12040) \
+  X(cuLibraryEnumerateKernels,     12040) \
   X(cuGraphCreate,                 10000) \
   X(cuGraphDestroy,                10000) \
   X(cuGraphClone,                  10000) \

@@ -248,6 +248,15 @@
   X(cudaGetKernel,                 same, plain) \
   X(cudaOccupancyMaxActiveBlocksPerMultiprocessor, same, plain) \
   X(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, same, plain) \
+  X(cudaOccupancyAvailableDynamicSMemPerBlock, same, plain) \
+  X(cudaOccupancyMaxActiveClusters, same, plain) \
+  X(cudaOccupancyMaxPotentialClusterSize, same, plain) \
+  X(cudaLibraryLoadData,           same, plain) \
+  X(cudaLibraryLoadFromFile,       same, plain) \
+  X(cudaLibraryUnload,             same, plain) \
+  X(cudaLibraryGetKernel,          same, plain) \
+  X(cudaLibraryGetKernelCount,     same, plain) \
+  X(cudaLibraryEnumerateKernels,   same, plain) \
   X(cudaLaunchKernel,              same, ptsz) \
   X(cudaLaunchKernelExC,           same, ptsz) \
   X(cudaLaunchCooperativeKernel,   same, ptsz) \

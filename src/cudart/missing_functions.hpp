@@ -113,15 +113,9 @@
   X(cudaLaunchCooperativeKernelMultiDevice, only12) \
   X(cudaLaunchHostFunc_v2, only13) \
   X(cudaLaunchHostFunc_v2_ptsz, only13) \
-  X(cudaLibraryEnumerateKernels, both) \
   X(cudaLibraryGetGlobal, both) \
-  X(cudaLibraryGetKernel, both) \
-  X(cudaLibraryGetKernelCount, both) \
   X(cudaLibraryGetManaged, both) \
   X(cudaLibraryGetUnifiedFunction, both) \
-  X(cudaLibraryLoadData, both) \
-  X(cudaLibraryLoadFromFile, both) \
-  X(cudaLibraryUnload, both) \
   X(cudaLogsCurrent, only13) \
   X(cudaLogsDumpToFile, only13) \
   X(cudaLogsDumpToMemory, only13) \
@@ -157,9 +151,6 @@
   X(cudaMemcpyToArray_ptds, both) \
   X(cudaMipmappedArrayGetMemoryRequirements, both) \
   X(cudaMipmappedArrayGetSparseProperties, both) \
-  X(cudaOccupancyAvailableDynamicSMemPerBlock, both) \
-  X(cudaOccupancyMaxActiveClusters, both) \
-  X(cudaOccupancyMaxPotentialClusterSize, both) \
   X(cudaSetDoubleForDevice, only12) \
   X(cudaSetDoubleForHost, only12) \
   X(cudaSignalExternalSemaphoresAsync, both) \

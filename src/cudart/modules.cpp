@@ -2,8 +2,10 @@
 #include "cudart/modules.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
+#include "cudart/notices.hpp"
 #include "cudart/thread.hpp"
 
 namespace berth::cudart {
@@ -118,6 +120,18 @@ CUresult Modules::variable_address(const Driver& driver, const void* host_variab
   return address != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+void Modules::note_write(const void* host_variable) {
+  const MutexLock lock(mutex_);
+  const auto found = variables_.find(host_variable);
+  if (found != variables_.end()) found->second.is_written = true;
+}
+
+bool Modules::is_written(const void* host_variable) {
+  const MutexLock lock(mutex_);
+  const auto found = variables_.find(host_variable);
+  return found != variables_.end() && found->second.is_written;
+}
+
 CUresult Modules::allocate_managed(const Driver& driver, const Module& module) {
   const MutexLock lock(mutex_);
   for (const void* address : module.variables) {
@@ -138,6 +152,10 @@ CUresult Modules::allocate_managed(const Driver& driver, Variable& variable) {
   if (allocated != CUDA_SUCCESS) return allocated;
   *variable.managed = reinterpret_cast<void*>(memory);
   std::fill_n(static_cast<char*>(*variable.managed), variable.bytes, '\0');
+  static std::atomic<bool> is_told = false;
+  notice_once(is_told,
+              "managed variables begin as zeros: their initial values are in device code, which is "
+              "not read");
   return CUDA_SUCCESS;
 }
 

@@ -47,6 +47,9 @@ class Modules {
   /// The memory of the variable in the current context. CUDA_ERROR_NOT_FOUND for an address that is
   /// not registered.
   CUresult variable_address(const Driver& driver, const void* host_variable, CUdeviceptr& address);
+  /// The program writes the variable, or may do so by its address.
+  void note_write(const void* host_variable);
+  [[nodiscard]] bool is_written(const void* host_variable);
   /// Allocates all managed variables of `module` that have no memory yet.
   CUresult allocate_managed(const Driver& driver, const Module& module);
 
@@ -61,6 +64,7 @@ class Modules {
     std::size_t bytes = 0;
     void** managed = nullptr;  ///< null unless it is a managed variable
     std::map<Place, CUdeviceptr> addresses;
+    bool is_written = false;
   };
 
   CUresult allocate_managed(const Driver& driver, Variable& variable) BERTH_REQUIRES(mutex_);

@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "base/text_list.hpp"
 #include "device/visible_variables.hpp"
 
 namespace berth {
@@ -30,7 +31,10 @@ std::string list_devices(DeviceType type, int count, const char* kind) {
 }
 
 RegisteredBackend::RegisteredBackend(DeviceType type_, std::unique_ptr<DeviceBackend> backend_)
-    : type(type_), backend(std::move(backend_)), name(on_one_line(backend->name())) {
+    : type(type_),
+      backend(std::move(backend_)),
+      name(on_one_line(backend->name())),
+      attributes(backend->attributes()) {
   const int count = backend->count();
   if (count < 0 || count > kDevicesMax) {
     throw InvalidArgument(
@@ -94,6 +98,20 @@ std::vector<const RegisteredBackend*> BackendTable::all() const {
       all.push_back(backend);
   }
   return all;
+}
+
+std::string BackendTable::list() const {
+  std::vector<std::string> texts;
+  for (const RegisteredBackend* backend : all())
+    texts.push_back(format_text("{} devices ({})", backend->type.name(), backend->list()));
+  return join_texts(texts, ", and ");
+}
+
+void BackendTable::refuse_unmanaged(Device device, const std::string& accepted) const {
+  const std::string known = problem(device.type());
+  throw InvalidArgument(format_text("{}: berth manages no devices of type {}{}{}; accepted: {}",
+                                    device.to_string(), device.type().name(),
+                                    known.empty() ? "" : ": ", known, accepted));
 }
 
 void BackendTable::note_problem(DeviceType type, std::string problem) {

@@ -32,6 +32,7 @@ struct RegisteredBackend {
   const DeviceType type;
   std::unique_ptr<DeviceBackend> backend;
   std::string name;
+  std::vector<DeviceAttribute> attributes;
   std::vector<DeviceAttribute> variables;  ///< of visible_variables(), as the backend found them
   std::vector<DeviceDescription> devices;  ///< by ordinal
   const ForkOrigin origin;
@@ -48,6 +49,10 @@ class BackendTable {
   void add(DeviceType type, std::unique_ptr<DeviceBackend> backend) BERTH_EXCLUDES(mutex_);
   /// Errors  InvalidArgument: a type of berth's own; a type that has a backend.
   void require_free(DeviceType type) const;
+  /// The devices of all backends, as text; empty without backends.
+  [[nodiscard]] std::string list() const;
+  /// Throws InvalidArgument for a device whose type has no backend.
+  [[noreturn]] void refuse_unmanaged(Device device, const std::string& accepted) const;
   /// Null if the type has no backend.
   [[nodiscard]] const RegisteredBackend* find(DeviceType type) const noexcept {
     return slots_[static_cast<std::size_t>(type.number())].load(std::memory_order_acquire);

@@ -5,13 +5,25 @@
 
 #include "base/check.hpp"
 #include "device/known_context.hpp"
+#include "device/report_live.hpp"
 
 namespace berth {
 
+void DeviceContext::report_live_objects() const noexcept {
+  report_live(driver_, device_, "streams of ", owned_streams_.count(), "Stream",
+              "each Stream ends first");
+  report_live(driver_, device_, "graphs of ", graphs_live_.load(), "Graph",
+              "each Graph ends first");
+}
+
 DeviceContext::~DeviceContext() {
-  // Each has been removed, otherwise it would be called after its end.
-  BERTH_CHECK(!driver_.is_here() || observers_.empty());
-  BERTH_CHECK(!driver_.is_here() || (host_progress_.is_empty() && peer_access_.is_empty()));
+  if (driver_.is_here()) report_live_objects();
+  // Each of berth's has been removed, otherwise it would be called after its end.
+  BERTH_CHECK_USE(
+      !driver_.is_here() ||
+          (observers_.empty() && host_progress_.is_empty() && peer_access_.is_empty()),
+      "an allocator, a Copier or a HandlePool of the program outlives the Runtime whose "
+      "devices it uses");
   if (is_used()) driver_.primary_ctx_release_or_report(native_);
 }
 

@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <string>
@@ -62,6 +64,9 @@ class DeviceContext {
   };
   const HostReach& host_reach();
 
+  /// Graph objects that own a graph of the device.
+  [[nodiscard]] std::atomic<std::size_t>& graphs_live() noexcept { return graphs_live_; }
+
   /// Whether primary() has been called.
   [[nodiscard]] bool is_used() const noexcept { return primary_.find() != nullptr; }
 
@@ -95,6 +100,8 @@ class DeviceContext {
   }
 
  private:
+  void report_live_objects() const noexcept;
+
   const Driver& driver_;
   const Device device_;
   const CUdevice native_;
@@ -108,6 +115,7 @@ class DeviceContext {
   StreamObservers observers_;
   HostProgressList host_progress_;
   OwnedStreams owned_streams_;
+  std::atomic<std::size_t> graphs_live_ = 0;
 };
 
 /// Makes a device's primary context current on this thread for a scope, unless it is current. Used

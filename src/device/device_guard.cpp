@@ -25,7 +25,10 @@ DeviceGuard::DeviceGuard(DeviceContext& context)
 }
 
 DeviceGuard::~DeviceGuard() {
-  BERTH_CHECK(KnownContext::innermost_ == this);
+  BERTH_CHECK_USE(
+      KnownContext::innermost_ == this,
+      "a DeviceGuard or StreamGuard ends on another thread than the one that made it, or "
+      "before a guard that was made later");
   KnownContext::innermost_ = outer_;
   if (pushed_ || known_ != context_) leave();
 }
@@ -41,6 +44,7 @@ void DeviceGuard::enter() {
 }
 
 void DeviceGuard::leave() noexcept {
+  if (context_ == nullptr) return;  // its Runtime has ended, and has undone the change
   KnownContext::set_observed(nullptr);
   const bool restored =
       pushed_ ? pop_to_before() : context_->driver().ctx_set_current_or_report(context_->primary());

@@ -99,9 +99,8 @@ FactSubject DeviceRegistry::State::fact_subject(const DeviceContext& context) co
 std::string DeviceRegistry::State::list_all() const {
   std::string text = format_text("cpu, and CUDA devices ({})",
                                  list_cuda_devices(static_cast<int>(contexts.size())));
-  for (const RegisteredBackend* backend : backends->all())
-    text += format_text(", and {} devices ({})", backend->type.name(), backend->list());
-  return text;
+  const std::string others = backends->list();
+  return others.empty() ? text : text + ", and " + others;
 }
 
 Device DeviceRegistry::State::resolve(const RegisteredBackend& backend, Device device) const {
@@ -208,10 +207,7 @@ Device DeviceRegistry::resolve(Device device) const {
   if (!device.is_cuda()) {
     if (const RegisteredBackend* backend = state_->backends->find(device.type()))
       return state_->resolve(*backend, device);
-    const std::string problem = state_->backends->problem(device.type());
-    throw InvalidArgument(format_text("{}: berth manages no devices of type {}{}{}; accepted: {}",
-                                      device.to_string(), device.type().name(),
-                                      problem.empty() ? "" : ": ", problem, state_->list_all()));
+    state_->backends->refuse_unmanaged(device, state_->list_all());
   }
   if (device.has_ordinal() && device.ordinal() < count()) return device;
   if (!device.has_ordinal() && count() > 0) return current();
@@ -225,6 +221,7 @@ Device DeviceRegistry::resolve(Device device) const {
   } else if (!driver_problem.empty()) {
     message += "; driver \"" + state_->driver.name() + "\": " + driver_problem;
   }
+  if (problem.empty() && count() == 0) message += all_hidden_hint(state_->variables.visible);
   throw InvalidArgument(message);
 }
 
@@ -256,8 +253,9 @@ void DeviceRegistry::set_current(Device device) const {
 MemoryInfo DeviceRegistry::memory_info(Device device) const {
   if (device.is_cpu()) return host_memory_info();
   if (!device.is_cuda()) {
-    const BackendMemory memory = device_memory(device);
-    return backend_memory_info(device, describe(device), memory);
+    const Device resolved = resolve(device);  // whose error lists the devices of all types
+    const BackendMemory memory = device_memory(resolved);
+    return backend_memory_info(device, describe(resolved), memory);
   }
   const ContextScope scope(context(device));
   std::size_t bytes_free = 0;
@@ -305,24 +303,31 @@ DeviceContext& DeviceRegistry::context(Device device) const {
     const auto ordinal = static_cast<std::size_t>(device.ordinal());
     if (ordinal < contexts.size()) return *contexts[ordinal];
   }
-  const Device resolved = resolve(device);
-  if (!resolved.is_cuda()) {
-    throw InvalidArgument(
-        format_text("{} is not accepted here{}; accepted: a CUDA device ({})", resolved.to_string(),
-                    resolved.is_cpu() ? ""
-                                      : ": its backend has buffers (Runtime::buffers()), but no "
-                                        "streams, contexts or addresses",
-                    list_cuda_devices(count())));
-  }
-  return *contexts[static_cast<std::size_t>(resolved.ordinal())];
+  if (device.is_cuda()) return *contexts[static_cast<std::size_t>(resolve(device).ordinal())];
+  const std::string accepted = format_text("a CUDA device ({})", list_cuda_devices(count()));
+  if (!device.is_cpu() && state_->backends->find(device.type()) == nullptr)
+    state_->backends->refuse_unmanaged(device, accepted);
+  throw InvalidArgument(
+      format_text("{} is not accepted here{}; accepted: {}", resolve(device).to_string(),
+                  device.is_cpu() ? ""
+                                  : ": its backend has buffers (Runtime::buffers()), but no "
+                                    "streams, contexts or addresses",
+                  accepted));
 }
 
 const RegisteredBackend& DeviceRegistry::backend(Device device) const {
-  const Device resolved = resolve(device);
-  if (const RegisteredBackend* backend = state_->backends->find(resolved.type())) return *backend;
-  throw InvalidArgument(format_text(
-      "{} has no backend: its memory comes from an allocator; accepted: a device of a backend ({})",
-      resolved.to_string(), state_->list_all()));
+  const BackendTable& backends = *state_->backends;
+  if (const RegisteredBackend* backend = backends.find(device.type())) {
+    static_cast<void>(state_->resolve(*backend, device));
+    return *backend;
+  }
+  const std::string listed = backends.list();
+  const std::string accepted =
+      listed.empty() ? "none, until Runtime::register_backend() adds a type of devices" : listed;
+  if (!device.is_cpu() && !device.is_cuda()) backends.refuse_unmanaged(device, accepted);
+  throw InvalidArgument(
+      format_text("{} has no backend: its memory comes from an allocator; accepted: {}",
+                  resolve(device).to_string(), accepted));
 }
 
 int DeviceRegistry::count(DeviceType type) const noexcept {
@@ -362,6 +367,11 @@ BackendMemory DeviceRegistry::device_memory(Device device) const {
 std::string DeviceRegistry::backend_name(DeviceType type) const {
   const RegisteredBackend* const backend = state_->backends->find(type);
   return backend == nullptr ? std::string() : backend->name;
+}
+
+std::vector<DeviceAttribute> DeviceRegistry::backend_attributes(DeviceType type) const {
+  const RegisteredBackend* const backend = state_->backends->find(type);
+  return backend == nullptr ? std::vector<DeviceAttribute>() : backend->attributes;
 }
 
 std::string DeviceRegistry::backend_problem(DeviceType type) const {

@@ -13,6 +13,7 @@
 
 #include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "device/type_name.hpp"
 
 namespace berth {
 namespace {
@@ -44,16 +45,16 @@ bool is_letter(char c) {
   return c >= 'a' && c <= 'z';
 }
 
-bool is_name(std::string_view text) {
+}  // namespace
+
+bool is_type_name(std::string_view text) {
   return !text.empty() && text.size() <= DeviceType::kNameBytesMax && is_letter(text.front()) &&
          std::ranges::all_of(
              text, [](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-}  // namespace
-
 DeviceType DeviceType::register_name(std::string_view name) {
-  if (!is_name(name)) {
+  if (!is_type_name(name)) {
     throw InvalidArgument(
         format_text("{} cannot name a device type; accepted: 1 to {} of a-z, 0-9 and _, of which "
                     "the first is a letter",

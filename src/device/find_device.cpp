@@ -11,6 +11,7 @@
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
+#include "device/visibility.hpp"
 
 namespace berth {
 namespace {
@@ -30,7 +31,8 @@ std::string list_of(const std::vector<std::string>& texts) {
 std::string accepted(const DeviceRegistry& devices) {
   if (devices.count() == 0) {
     const std::string& problem = devices.visibility_problem();
-    return "there are no CUDA devices" + (problem.empty() ? "" : "; " + problem);
+    return "there are no CUDA devices" +
+           (problem.empty() ? all_hidden_hint(devices.visible_devices()) : "; " + problem);
   }
   std::vector<std::string> texts;
   for (int ordinal = 0; ordinal < devices.count(); ++ordinal) {

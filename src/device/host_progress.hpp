@@ -7,10 +7,10 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <list>
 
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
 
 namespace berth {
@@ -57,7 +57,7 @@ class HostProgressList {
   void call_each(Call&... what) noexcept;
 
   Mutex mutex_;
-  std::condition_variable_any returned_;
+  ConditionVariable returned_;
   std::list<Entry> entries_ BERTH_GUARDED_BY(mutex_);
   std::atomic<std::size_t> count_ = 0;  ///< of entries_, so that most waits take no lock
 };

@@ -5,6 +5,8 @@
 // on it.
 #pragma once
 
+#include <cstddef>
+
 #include "berth/device_guard.hpp"
 
 #include "device/device_context.hpp"
@@ -43,8 +45,33 @@ class KnownContext {
     if (known != nullptr && known->primary() != current) forget();
   }
 
+  /// The guards of this thread that belong to the driver's Runtime, which ends, have no effect any
+  /// more. Returns their number. Guards that no other Runtime's guard is inside of restore the
+  /// context first.
+  static std::size_t end_guards(const Driver& driver) noexcept {
+    std::size_t ended = 0;
+    bool is_innermost = true;
+    for (DeviceGuard* guard = innermost_; guard != nullptr; guard = guard->outer_) {
+      if (guard->known_ != nullptr && &guard->known_->driver() == &driver && !owns(driver, *guard))
+        guard->known_ = nullptr;
+      if (owns(driver, *guard)) {
+        if (is_innermost && (guard->pushed_ || guard->known_ != guard->context_)) guard->leave();
+        guard->context_ = nullptr;
+        guard->known_ = nullptr;
+        guard->pushed_ = false;
+        ++ended;
+      }
+      is_innermost = is_innermost && guard->context_ == nullptr;
+    }
+    return ended;
+  }
+
  private:
   friend class DeviceGuard;
+
+  static bool owns(const Driver& driver, const DeviceGuard& guard) {
+    return guard.context_ != nullptr && &guard.context_->driver() == &driver;
+  }
 
   /// Inline in each constructor, because a delegating constructor is a call of an exported
   /// function.

@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 
@@ -40,6 +41,10 @@ class OwnedStreams {
     if (is_default(stream) || !origin_.is_here()) return;
     const MutexLock lock(mutex_);
     numbers_.erase(stream);
+  }
+  [[nodiscard]] std::size_t count() const {
+    const MutexLock lock(mutex_);
+    return numbers_.size();
   }
   [[nodiscard]] std::uint64_t number_of(CUstream stream) const noexcept {
     if (stream == nullptr || stream == CU_STREAM_LEGACY) return kLegacyDefault;

@@ -40,8 +40,8 @@ void StreamObservers::add(StreamObserver& observer) {
   entries_.push_back({&observer});
 }
 
-void StreamObservers::remove(StreamObserver& observer) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
-  std::unique_lock lock(mutex_);
+void StreamObservers::remove(StreamObserver& observer) noexcept {
+  const MutexLock lock(mutex_);
   const auto found =
       std::ranges::find_if(entries_, [&](const Entry& e) { return e.observer == &observer; });
   if (found == entries_.end()) return;
@@ -49,7 +49,7 @@ void StreamObservers::remove(StreamObserver& observer) noexcept BERTH_NO_THREAD_
   const std::size_t own = calls_of_this_thread(*found);
   // One more, so that the entry stays while this thread waits.
   ++found->calls;
-  returned_.wait(lock, [&] { return found->calls == own + 1; });
+  while (found->calls > own + 1) returned_.wait(mutex_);
   BERTH_CHECK(found->observer == nullptr && found->calls > own);
   if (--found->calls == 0) entries_.erase(found);
 }

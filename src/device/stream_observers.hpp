@@ -5,10 +5,10 @@
 
 #include <cuda.h>
 
-#include <condition_variable>
 #include <cstddef>
 #include <list>
 
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
 
 namespace berth {
@@ -53,7 +53,7 @@ class StreamObservers {
   static std::size_t calls_of_this_thread(const Entry& entry);
 
   Mutex mutex_;
-  std::condition_variable_any returned_;
+  ConditionVariable returned_;
   Entries entries_ BERTH_GUARDED_BY(mutex_);
 };
 

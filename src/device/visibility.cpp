@@ -45,6 +45,12 @@ bool names_place(const VisibleEntry& entry, const std::optional<Place>& named, c
 
 }  // namespace
 
+std::string all_hidden_hint(const std::optional<std::string>& visible) {
+  if (!visible) return {};
+  if (visible->empty()) return "; CUDA_VISIBLE_DEVICES is empty, which hides every device";
+  return format_text("; CUDA_VISIBLE_DEVICES is \"{}\"", on_one_line(*visible));
+}
+
 Visibility::Visibility(const DeviceList& list, VisibilityVariables variables,
                        VisibilitySource source)
     : list_(list), variables_(std::move(variables)), source_(std::move(source)) {

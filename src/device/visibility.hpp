@@ -21,6 +21,10 @@ struct VisibilityVariables {
   std::optional<std::string> order;    ///< CUDA_DEVICE_ORDER
 };
 
+/// What follows "there are no CUDA devices" if CUDA_VISIBLE_DEVICES, which is `visible`, may be the
+/// reason; empty if it is not set.
+std::string all_hidden_hint(const std::optional<std::string>& visible);
+
 /// The known facts about the driver that shows the devices.
 struct VisibilitySource {
   bool all_known = false;      ///< hidden devices are known too

@@ -25,7 +25,7 @@ const char* Driver::load_table() {
 }
 
 Driver::Driver(DriverSource source, ReportSink sink)
-    : source_(std::move(source)), sink_(std::move(sink)) {
+    : source_(std::move(source)), reporter_(std::move(sink)) {
   if (!source_.resolve) {
     problem_ = source_.problem.empty() ? "no driver" : source_.problem;
     return;
@@ -60,21 +60,14 @@ std::array<std::uint64_t, kDriverCallCount> Driver::calls() const {
 }
 
 void Driver::report(Severity severity, std::string_view message) const noexcept {
-  if (!sink_) return;
-  try {
-    sink_({severity, std::string(message)});
-  } catch (...) {  // NOLINT(bugprone-empty-catch): the sink's own failure has nowhere to go
-  }
+  reporter_.report(severity, [&] { return std::string(message); });
 }
 
 void Driver::report_failure(Severity severity, std::string_view who, std::string_view what,
                             const char* message, int driver_code) const noexcept {
   if (driver_code == CUDA_ERROR_DEINITIALIZED) return;
   if (!origin_.is_here()) return;
-  try {
-    report(severity, format_text("{}{}: {}", who, what, message));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
-  }
+  report(severity, [&] { return format_text("{}{}: {}", who, what, message); });
 }
 
 void Driver::require_here() const {
@@ -99,11 +92,10 @@ void Driver::raise(DriverCall call, CUresult result) const {
 
 bool Driver::report_failure(DriverCall call, CUresult result) const noexcept {
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return true;
-  try {
-    report(Severity::error, format_text("{} failed while a resource was returned: {}",
-                                        kDriverCallNames[std::size_t(call)], describe(result)));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
-  }
+  report(Severity::error, [&] {
+    return format_text("{} failed while a resource was returned: {}",
+                       kDriverCallNames[std::size_t(call)], describe(result));
+  });
   return false;
 }
 

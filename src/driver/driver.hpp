@@ -24,6 +24,7 @@
 #include "berth/report.hpp"
 
 #include "base/fork.hpp"
+#include "base/reporter.hpp"
 #include "driver/driver_source.hpp"
 #include "driver/driver_table.hpp"
 
@@ -63,7 +64,8 @@ class Driver {
   /// Calls made so far, indexed by DriverCall.
   [[nodiscard]] std::array<std::uint64_t, kDriverCallCount> calls() const;
 
-  /// Passes a warning or an error to the report sink; never throws.
+  /// Passes a warning or an error to the report sink; never throws. Without memory for the message
+  /// the sink is told that one is lost.
   void report(Severity severity, std::string_view message) const noexcept;
 
   /// The same for an error that cannot be rethrown, with `what` before it; follows the exit rule.
@@ -71,21 +73,16 @@ class Driver {
   void report(Severity severity, std::string_view what, const E& error) const noexcept {
     report(severity, what, {}, error);
   }
-  /// The same with `who` before `what`. The message is dropped if the host has no memory for it.
-  /// `error` is an Error or a std::exception.
+  /// The same with `who` before `what`. `error` is an Error or a std::exception.
   template <class E>
   void report(Severity severity, std::string_view who, std::string_view what,
               const E& error) const noexcept {
     report_failure(severity, who, what, error.what(), driver_code_of(error));
   }
-  /// The same with the message that `make` returns, which is also dropped if the host has no memory
-  /// for it.
+  /// The same with the message that `make` returns, for which the host may have no memory.
   template <std::invocable Make>
   void report(Severity severity, const Make& make) const noexcept {
-    try {
-      report(severity, std::string_view(make()));
-    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
-    }
+    reporter_.report(severity, [&] { return std::string(make()); });
   }
 
   /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory".
@@ -169,7 +166,7 @@ class Driver {
 
   const ForkOrigin origin_;
   DriverSource source_;
-  ReportSink sink_;
+  const Reporter reporter_;
   DriverTable table_;
   SimTable sim_table_;
   std::array<bool, kDriverCallCount> present_{};

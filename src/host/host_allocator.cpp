@@ -16,10 +16,12 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/counted.hpp"
 #include "base/fork.hpp"
 #include "base/fork_safe_mutex.hpp"
 #include "base/format.hpp"
 #include "device/observe_devices.hpp"
+#include "device/own_context.hpp"
 #include "host/host_blocks.hpp"
 #include "host/host_use_marks.hpp"
 #include "memory/gauge.hpp"
@@ -30,7 +32,7 @@
 #include "memory/try_result.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
-#include "stream/wait_after_failure.hpp"
+#include "stream/mark_or_wait.hpp"
 
 namespace berth {
 
@@ -51,13 +53,12 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
     }
     const MutexLock lock(mutex_);
     const std::uint64_t live = blocks_.counters().blocks_allocated.current;
-    for (const SegmentInfo& block : blocks_.snapshot().segments) {
+    for (const SegmentInfo& block : blocks_.snapshot().segments)
       std::free(reinterpret_cast<void*>(block.address));
-    }
     if (live > 0) {
       marks_.report([&] {
-        return format_text("{} allocations were still live when their allocator was destroyed",
-                           live);
+        return format_text("{} {} still live when the allocator was destroyed",
+                           counted(live, "allocation"), were(live));
       });
     }
   }
@@ -106,12 +107,12 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
   }
 
   void record_stream(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_) {
-    origin_.require_here("a stream that uses memory of cpu");
+    require_user(stream);
     add_use(data, {stream, nullptr}, "record a stream on");
   }
 
   void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
-    origin_.require_here("a stream that uses memory of cpu");
+    require_user(stream);
     try {
       return mark_use(data, stream);
     } catch (const Exhausted&) {
@@ -139,15 +140,26 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
   void stream_retiring(DeviceContext& context, CUstream native) noexcept override {
     if (!origin_.is_here()) return;
     const StreamRef stream(context, native);
-    try {
-      if (mark_last_work(stream)) return;
-      wait_after_failure(stream);  // without a lock, which the work may need
+    if (!forget(stream)) return;
+    const WorkEnd end = mark_or_wait(stream, events_.of(context), kHostAllocatorName);
+    {
       const MutexLock no_poll(poll_mutex_);
       const MutexLock lock(mutex_);
-      blocks_.drop(stream);
-    } catch (const std::exception& error) {  // an Error or std::bad_alloc
-      marks_.report([&] { return std::string("a stream could not be retired: ") + error.what(); });
+      blocks_.forget(stream);  // what other threads have marked meanwhile
+      if (end.state == WorkEnd::State::over) {
+        blocks_.drop(stream);
+      } else {
+        blocks_.mark(stream, end.event);
+      }
     }
+    if (end.event != nullptr || end.state == WorkEnd::State::over) return;
+    marks_.report([&] {
+      return end.state == WorkEnd::State::captured
+                 ? "a stream is destroyed while it is captured: memory that it uses stays until "
+                   "the end"
+                 : "a stream ends of which the driver accepts no call: memory that it uses stays "
+                   "until the end";
+    });
   }
 
   [[nodiscard]] std::optional<HostBlocks::Found> find(const void* data) const
@@ -177,6 +189,10 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
   /// decreases.
   static constexpr std::size_t kPolledPerAllocation = 2;
 
+  void require_user(StreamRef stream) const {
+    origin_.require_here("a stream that uses memory of cpu");
+    require_own_context(events_.registry(), stream.context(), "recorded for memory of cpu");
+  }
   void mark_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
     // Of two marks of one stream, the later one counts, so marks are added in the order of
     // recording.
@@ -184,29 +200,12 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
     // A captured stream cannot be marked: the free or a later poll marks the use.
     add_use(data, {stream, marks_.mark(stream)}, "record a use of");
   }
-  /// Marks the uses of a stream that ends. False if no event could be recorded and a block awaits
-  /// the stream.
-  bool mark_last_work(StreamRef stream) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  /// The marked uses of a stream that ends keep no handle. Whether it has other ones.
+  bool forget(StreamRef stream) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     const MutexLock no_poll(poll_mutex_);
-    {
-      const MutexLock lock(mutex_);
-      blocks_.forget(stream);
-      if (!blocks_.has_unmarked(stream)) return true;
-    }
-    HostUse use{stream, nullptr};
-    const bool is_captured = is_capturing(stream);
-    if (is_captured) {
-      marks_.report([] {
-        return "a stream is destroyed while it is captured: memory that it uses stays until the "
-               "end";
-      });
-    } else {
-      marks_.try_mark(use);
-      if (use.event == nullptr) return false;
-    }
     const MutexLock lock(mutex_);
-    blocks_.mark(stream, use.event);
-    return true;
+    blocks_.forget(stream);
+    return blocks_.has_unmarked(stream);
   }
 
   HostUses& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_) {

@@ -40,7 +40,7 @@ bool HostUseMarks::are_over(HostUses& uses) const noexcept {
   try {
     return std::ranges::all_of(
         uses, [](const HostUse& use) { return is_marked(use) && use.event->ref().is_done(); });
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // an Error or std::bad_alloc
     return false;
   }
 }
@@ -50,7 +50,7 @@ bool HostUseMarks::wait_for(const HostUses& uses) const noexcept {
   try {
     for (const HostUse& use : uses) sync_unchecked(use.event->ref());
     return true;
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // an Error or std::bad_alloc
     return false;
   }
 }

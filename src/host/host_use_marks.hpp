@@ -27,7 +27,7 @@ class HostUseMarks {
   /// False if a use is not marked, or the device has failed.
   [[nodiscard]] bool wait_for(const HostUses& uses) const noexcept;
 
-  /// Reports "cpu: " and the result of `make`, if the host has memory for it.
+  /// Reports "cpu: " and the result of `make`.
   template <std::invocable Make>
   void report(const Make& make) const noexcept {
     if (pools_.empty()) return;

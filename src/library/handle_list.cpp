@@ -28,18 +28,31 @@ HandleList::Item* HandleList::take_any() {
   return take(unbound == idle_.end() ? 0 : std::size_t(unbound - idle_.begin()));
 }
 
+void HandleList::put_back(Item& item) noexcept {
+  BERTH_CHECK(std::ranges::find(idle_, &item) == idle_.end());  // a lease ends once
+  BERTH_CHECK(idle_.size() < idle_.capacity());
+  idle_.push_back(&item);
+}
+
 void HandleList::reserve_place() {
   items_.reserve(count() + 1);
   idle_.reserve(count() + 1);
   ++places_;
 }
 
-HandleList::Item& HandleList::add(std::unique_ptr<Item> item) noexcept {
+void HandleList::give_up_place() noexcept {
+  BERTH_CHECK(places_ > 0);
   --places_;
+}
+
+HandleList::Item& HandleList::add(std::unique_ptr<Item> item) noexcept {
+  give_up_place();
+  BERTH_CHECK(items_.size() < items_.capacity());
   return *items_.emplace_back(std::move(item));
 }
 
 std::unique_ptr<HandleList::Item> HandleList::remove(const Item& item) noexcept {
+  BERTH_CHECK(std::ranges::find(idle_, &item) == idle_.end());  // or it would be leased again
   const auto found =
       std::ranges::find_if(items_, [&](const auto& owned) { return owned.get() == &item; });
   BERTH_CHECK(found != items_.end());

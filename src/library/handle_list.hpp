@@ -50,12 +50,12 @@ class HandleList {
   /// The idle handle that is least useful to others: one that is not bound, otherwise the one that
   /// has been idle longest. Null if none is idle.
   Item* take_any();
-  /// Cannot fail.
-  void put_back(Item& item) noexcept { idle_.push_back(&item); }
+  /// The handle must not be idle. Cannot fail.
+  void put_back(Item& item) noexcept;
 
   /// A place is for a handle that will be added, or cancelled.
   void reserve_place();
-  void give_up_place() noexcept { --places_; }
+  void give_up_place() noexcept;
   /// Takes a place; the item is on lease. Cannot fail.
   Item& add(std::unique_ptr<Item> item) noexcept;
   /// The handle must not be idle.

@@ -3,7 +3,6 @@
 // the lock, on handles that are on lease, which no other thread accesses.
 #include "berth/detail/handle_store.hpp"
 
-#include <condition_variable>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -11,7 +10,9 @@
 #include "berth/device_guard.hpp"
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/check_choice.hpp"
+#include "base/condition_variable.hpp"
 #include "base/fork.hpp"
 #include "base/format.hpp"
 #include "base/mutex.hpp"
@@ -64,6 +65,17 @@ struct BERTH_HIDDEN HandleStore::State final : StreamObserver {
       : parts(std::move(parts_)), options(checked(std::move(options_))) {}
   ~State() override;
 
+  /// Names the pool and the device; without memory for that, the pool.
+  template <class E>
+  void report_failed(Severity severity, const DeviceContext& context, std::string_view what,
+                     const E& error) const noexcept {
+    const Driver& driver = context.driver();
+    try {
+      driver.report(severity, name(context), what, error);
+    } catch (const std::bad_alloc&) {
+      driver.report(severity, options.name, what, error);
+    }
+  }
   [[nodiscard]] std::string name(const DeviceContext& context) const {
     return format_text("{} handles of {}", options.name, context.device().to_string());
   }
@@ -89,7 +101,7 @@ struct BERTH_HIDDEN HandleStore::State final : StreamObserver {
   const HandleStoreParts parts;
   const HandleStoreOptions options;
   mutable Mutex mutex;
-  std::condition_variable_any came_back;  ///< or a place was cancelled
+  ConditionVariable came_back;  ///< or a place was cancelled
   std::vector<std::unique_ptr<HandleList>> lists BERTH_GUARDED_BY(mutex);
   std::uint64_t created BERTH_GUARDED_BY(mutex) = 0;
   std::uint64_t binds BERTH_GUARDED_BY(mutex) = 0;
@@ -100,9 +112,10 @@ HandleStore::State::~State() {
   trim();
   for (const auto& list : lists) {
     if (list->live_count() > 0) {
-      list->context().driver().report(Severity::error,
-                                      format_text("{}: {} still on lease, never destroyed",
-                                                  name(list->context()), list->live_count()));
+      list->context().driver().report(Severity::error, [&] {
+        return format_text("{}: {} still on lease, never destroyed", name(list->context()),
+                           list->live_count());
+      });
     }
     list->abandon(options.abandon);
   }
@@ -170,6 +183,7 @@ HandleStore::State::Taken HandleStore::State::take(StreamRef stream, bool is_cap
     came_back.wait(mutex);
   }
   list.reserve_place();
+  BERTH_CHECK(options.handles_max == 0 || list.count() <= options.handles_max);
   return {nullptr, false, false};
 }
 
@@ -194,6 +208,7 @@ Allocation& HandleStore::State::provide_workspace(const Taken& taken, StreamRef 
                                                   bool is_captured) {
   Item& item = *taken.item;
   DeviceAllocator& memory = parts.memory(stream.device());
+  BERTH_CHECK(!item.captured_workspace);  // it ends with its lease
   if (is_captured) {
     item.captured_workspace = memory.allocate(options.workspace_bytes, stream);
     if (memory.is_for_graphs(item.captured_workspace.data())) return item.captured_workspace;
@@ -253,8 +268,7 @@ bool HandleStore::State::mark(Item& item) noexcept {
     record_unchecked(*item.last_work, *stream);
     return true;
   } catch (const Error& error) {
-    context.driver().report(Severity::warning,
-                            name(context) + ": the end of a lease could not be marked", error);
+    report_failed(Severity::warning, context, ": the end of a lease could not be marked", error);
   } catch (const std::exception&) {  // std::bad_alloc
   }
   return false;
@@ -301,11 +315,7 @@ void HandleStore::State::destroy(Item& item) noexcept {
     is_called = true;
     options.destroy(item.handle);
   } catch (const std::exception& error) {  // an Error, too
-    try {
-      driver.report(Severity::error, name(context), ": destroying one", error);
-    } catch (const std::bad_alloc&) {  // a shorter name, which needs no memory
-      driver.report(Severity::error, options.name, ": destroying one", error);
-    }
+    report_failed(Severity::error, context, ": destroying one", error);
   } catch (...) {
     driver.report(Severity::error,
                   [&] { return name(context) + ": destroying one: an exception of another type"; });

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/background_thread.hpp"
 
-#include <condition_variable>
-#include <mutex>
+#include <chrono>
 #include <thread>
 #include <utility>
 
+#include "base/condition_variable.hpp"
+#include "base/mutex.hpp"
 #include "base/start_thread.hpp"
 
 namespace berth {
@@ -14,47 +15,57 @@ struct BackgroundThread::State {
   State(Work todo, std::optional<std::chrono::nanoseconds> interval)
       : work(std::move(todo)), period(interval) {}
 
-  void start_once() {
-    if (!thread.joinable())
+  void start_once() BERTH_REQUIRES(mutex) {
+    if (!ends && !thread.joinable())
       thread = start_thread("the background work of an allocator", [this] { run(); });
   }
 
-  void run() {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      wait_until_due(lock);
-      if (ends) return;
-      requested = false;
-      busy = true;
-      lock.unlock();
+  void run() BERTH_EXCLUDES(mutex) {
+    while (begin_work()) {
       work();
-      lock.lock();
-      busy = false;
-      changed.notify_all();
+      end_work();
     }
   }
 
-  void wait_until_due(std::unique_lock<std::mutex>& lock) {
-    const auto is_due = [this] { return ends || requested; };
-    if (period)
-      changed.wait_for(lock, *period, is_due);
-    else
-      changed.wait(lock, is_due);
+  /// Waits until work is due; false: there is no more.
+  bool begin_work() BERTH_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    wait_until_due();
+    if (ends) return false;
+    requested = false;
+    busy = true;
+    return true;
+  }
+  void end_work() BERTH_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    busy = false;
+    changed.notify_all();
+  }
+
+  void wait_until_due() BERTH_REQUIRES(mutex) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + period.value_or(std::chrono::nanoseconds::zero());
+    while (!ends && !requested && (!period || Clock::now() < end)) {
+      if (period)
+        changed.wait_until(mutex, end);
+      else
+        changed.wait(mutex);
+    }
   }
 
   const Work work;
   const std::optional<std::chrono::nanoseconds> period;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool requested = false;
-  bool busy = false;
-  bool ends = false;
-  std::thread thread;
+  Mutex mutex;
+  ConditionVariable changed;
+  bool requested BERTH_GUARDED_BY(mutex) = false;
+  bool busy BERTH_GUARDED_BY(mutex) = false;
+  bool ends BERTH_GUARDED_BY(mutex) = false;
+  std::thread thread;  ///< guarded by mutex until ends
 };
 
 BackgroundThread::BackgroundThread(Work work, std::optional<std::chrono::nanoseconds> period)
     : state_(std::make_unique<State>(std::move(work), period)) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (period) state_->start_once();
 }
 
@@ -70,7 +81,7 @@ BackgroundThread::~BackgroundThread() {
 
 void BackgroundThread::end() {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->ends = true;
   }
   state_->changed.notify_all();
@@ -78,13 +89,13 @@ void BackgroundThread::end() {
 }
 
 bool BackgroundThread::is_ending() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->ends;
 }
 
 void BackgroundThread::request() {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->start_once();
     if (std::exchange(state_->requested, true)) return;
   }
@@ -93,8 +104,8 @@ void BackgroundThread::request() {
 
 void BackgroundThread::wait_until_done() {
   if (!origin_.is_here()) return;
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return !state_->requested && !state_->busy; });
+  const MutexLock lock(state_->mutex);
+  while (!state_->ends && (state_->requested || state_->busy)) state_->changed.wait(state_->mutex);
 }
 
 }  // namespace berth

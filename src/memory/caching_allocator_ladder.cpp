@@ -2,10 +2,10 @@
 // The ladder: the steps, from cheap to expensive, for a request that the calling thread's cache
 // cannot serve.
 //
-// One rule applies to all rungs: a rung that has made progress is followed by a search. Below
-// `grow`, where rungs make room for growth, it is also followed by a new pass from the top. So
-// rungs are independent of each other, and a request fails only after a search and a complete pass
-// in which no rung made progress and no thread freed memory.
+// One rule applies to all rungs: a rung that has made progress is followed by a search. From `grow`
+// on, it is also followed by a new pass from the top, in which growth can use the room that was
+// made. So rungs are independent of each other, and a request fails only after a search and a
+// complete pass in which no rung made progress and no thread freed memory.
 #include <algorithm>
 #include <limits>
 #include <mutex>

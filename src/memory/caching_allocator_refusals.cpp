@@ -30,8 +30,9 @@ void CachingAllocator::refuse_impossible(const Request& request) {
   if (request.bytes_requested <= capacity) return;
   const MutexLock lock(heap_.mutex);
   ++heap_.counters.out_of_memory;
-  const bool is_limited = request.bytes_requested <= reserve_.source_capacity_bytes();
-  if (is_limited) ++heap_.counters.limit_rejections;
+  if (request.bytes_requested <= reserve_.source_capacity_bytes())
+    ++heap_.counters.limit_rejections;
+  const bool is_limited = capacity < reserve_.source_capacity_bytes();
   const bool is_beside_others = is_limited && reserve_.budget().limit() > capacity;
   throw OutOfMemory(describe_impossible_request(name(), request.bytes_requested, capacity,
                                                 is_beside_others ? Capacity::beside_headroom
@@ -52,6 +53,7 @@ void CachingAllocator::fail(const Request& request) {
                               .bytes_reserved_max = reserve_.budget().limit(),
                               .bytes_reserved_by_others = reserve_.budget().reserved_by_others(),
                               .headroom_bytes = reserve_.headroom_bytes(),
+                              .granule_bytes = heap_.blocks.granule_bytes(),
                               .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
                               .driver_free_bytes = driver.free,
                               .driver_total_bytes = driver.total}),

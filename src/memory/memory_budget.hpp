@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 
 #include "base/check.hpp"
+#include "base/condition_variable.hpp"
+#include "base/mutex.hpp"
 
 namespace berth {
 
@@ -107,11 +107,11 @@ class MemoryBudget {
   class Change {
    public:
     explicit Change(MemoryBudget& budget) : budget_(budget.root()) {
-      const std::scoped_lock lock(budget_.changes_mutex_);
+      const MutexLock lock(budget_.changes_mutex_);
       ++budget_.changes_under_way_;
     }
     ~Change() {
-      const std::scoped_lock lock(budget_.changes_mutex_);
+      const MutexLock lock(budget_.changes_mutex_);
       BERTH_CHECK(budget_.changes_under_way_ > 0);
       --budget_.changes_under_way_;
       ++budget_.changes_made_;
@@ -127,10 +127,10 @@ class MemoryBudget {
   /// Change.
   bool wait_for_changes() {
     MemoryBudget& all = root();
-    std::unique_lock lock(all.changes_mutex_);
+    const MutexLock lock(all.changes_mutex_);
     if (all.changes_under_way_ == 0) return false;
     const std::uint64_t made = all.changes_made_;
-    all.change_made_.wait(lock, [&] { return all.changes_made_ != made; });
+    while (all.changes_made_ == made) all.change_made_.wait(all.changes_mutex_);
     return true;
   }
 
@@ -173,10 +173,10 @@ class MemoryBudget {
   std::atomic<std::size_t> soft_max_;
   std::atomic<std::size_t> reserved_ = 0;
   std::atomic<std::uint64_t> room_increases_ = 0;
-  std::mutex changes_mutex_;
-  std::condition_variable change_made_;
-  int changes_under_way_ = 0;  ///< under changes_mutex_, like the next field
-  std::uint64_t changes_made_ = 0;
+  Mutex changes_mutex_;
+  ConditionVariable change_made_;
+  int changes_under_way_ BERTH_GUARDED_BY(changes_mutex_) = 0;
+  std::uint64_t changes_made_ BERTH_GUARDED_BY(changes_mutex_) = 0;
 };
 
 }  // namespace berth

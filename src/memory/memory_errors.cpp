@@ -3,6 +3,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/counted.hpp"
 #include "base/format.hpp"
 
 namespace berth {
@@ -14,6 +15,18 @@ std::string exact(std::size_t bytes) {
 
 void append_limit(std::string& text, std::size_t bytes) {
   if (bytes != MemoryBudget::kNoLimit) text += format_text("; limit {}", format_bytes(bytes));
+}
+
+/// For a request that fits below the limit by its size alone.
+void append_granule(std::string& text, const OutOfMemoryNumbers& numbers) {
+  const std::size_t limit = numbers.bytes_reserved_max;
+  const std::size_t reserved =
+      numbers.counters.bytes_reserved.current + numbers.bytes_reserved_by_others;
+  if (limit == MemoryBudget::kNoLimit || reserved > limit) return;
+  const std::size_t left = limit - reserved;
+  if (numbers.bytes_requested > left || left >= numbers.granule_bytes) return;
+  text += format_text(", which leaves {}, less than one granule of {} that memory is obtained in",
+                      format_bytes(left), format_bytes(numbers.granule_bytes));
 }
 
 void append_headroom(std::string& text, std::size_t bytes) {
@@ -58,6 +71,7 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
       format_bytes(allocated), format_bytes(active - allocated), format_bytes(reserved - active),
       format_bytes(numbers.largest_free_block_bytes));
   append_limit(text, numbers.bytes_reserved_max);
+  append_granule(text, numbers);
   if (numbers.bytes_reserved_by_others > 0) {
     text += format_text("; other pools reserve {}", format_bytes(numbers.bytes_reserved_by_others));
   }
@@ -83,8 +97,8 @@ std::string describe_impossible_request(const std::string& allocator, std::size_
   const char* const bound = capacity == Capacity::limited           ? "the limit"
                             : capacity == Capacity::beside_headroom ? "what the headroom leaves"
                                                                     : "the capacity";
-  return format_text("{} is out of memory: asked for {}, accepted: at most {}, which is {}",
-                     allocator, exact(bytes), exact(capacity_bytes), bound);
+  return format_text("{} is out of memory: asked for {}{}, accepted: at most {}, which is {}",
+                     allocator, exact(bytes), negative_hint(bytes), exact(capacity_bytes), bound);
 }
 
 std::string describe_capture_without_pool() {

@@ -20,6 +20,7 @@ struct OutOfMemoryNumbers {
   std::size_t bytes_reserved_max;  ///< MemoryBudget::kNoLimit: none
   std::size_t bytes_reserved_by_others = 0;
   std::size_t headroom_bytes = 0;
+  std::size_t granule_bytes = 0;  ///< of the memory that the driver gives; 0: it has none
   std::size_t largest_free_block_bytes;
   std::size_t driver_free_bytes;  ///< 0, as driver_total_bytes, if the driver was not queried
   std::size_t driver_total_bytes;
@@ -46,7 +47,8 @@ enum class Capacity {
   of_the_machine,   ///< all memory of the machine
 };
 
-/// A request that could not be served even if all memory were free.
+/// A request that could not be served even if all memory were free. `capacity` is the bound that
+/// `capacity_bytes` is.
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
                                         std::size_t capacity_bytes, Capacity capacity);
 

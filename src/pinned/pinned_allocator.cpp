@@ -9,6 +9,7 @@
 
 #include "base/fork.hpp"
 #include "base/format.hpp"
+#include "device/own_context.hpp"
 #include "memory/recorded_block.hpp"
 #include "memory/try_result.hpp"
 #include "pinned/pinned_heaps.hpp"
@@ -63,6 +64,12 @@ PinnedHeaps& PinnedAllocator::require_device() const {
   return *heaps_;
 }
 
+PinnedHeaps& PinnedAllocator::require_own(StreamRef user) const {
+  PinnedHeaps& heaps = require_device();
+  require_own_context(heaps.registry(), user.context(), "recorded for pinned memory");
+  return heaps;
+}
+
 void* PinnedAllocator::allocate_raw(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   return require_device().allocate(bytes);
@@ -92,17 +99,17 @@ void PinnedAllocator::deallocate(void* data) {
 
 void PinnedAllocator::record_stream(void* data, StreamRef stream) {
   require_one_stream(stream);
-  if (data != nullptr) require_device().record_stream(data, stream);
+  if (data != nullptr) require_own(stream).record_stream(data, stream);
 }
 
 void PinnedAllocator::record_use(void* data, StreamRef stream) {
   require_one_stream(stream);
-  if (data != nullptr) require_device().record_use(data, stream);
+  if (data != nullptr) require_own(stream).record_use(data, stream);
 }
 
 void PinnedAllocator::keep_for_graph(void* data, StreamRef stream) {
   require_one_stream(stream);
-  if (data != nullptr) require_device().keep_for_graph(data, stream);
+  if (data != nullptr) require_own(stream).keep_for_graph(data, stream);
 }
 
 std::size_t PinnedAllocator::trim(std::size_t bytes_to_keep) {

@@ -6,6 +6,8 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "device/observe_devices.hpp"
 #include "memory/memory_errors.hpp"
@@ -73,11 +75,12 @@ PinnedHeaps::~PinnedHeaps() {
   for_each([this](Heap& heap) { remove_observer_of_all(registry_, heap.allocator); });
   const MemoryCounters left = counters();
   if (left.blocks_in_graphs.current > 0) wait_for_launches();
-  if (left.blocks_allocated.current == 0) return;
+  const std::uint64_t live = left.blocks_allocated.current;
+  if (live == 0) return;
   driver().report(Severity::warning, [&] {
-    return format_text(
-        "pinned: {} allocations of {} were still live when their allocator was destroyed",
-        left.blocks_allocated.current, format_bytes(left.bytes_requested.current));
+    return format_text("pinned: {} of {} {} still live when the allocator was destroyed",
+                       counted(live, "allocation"), format_bytes(left.bytes_requested.current),
+                       were(live));
   });
 }
 
@@ -134,6 +137,7 @@ PinnedHeaps::Heap& PinnedHeaps::heap_for(const PinnedOptions& options) {
   }
   const MutexLock lock(mutex_);
   if (options.kind == PinnedKind::write_combined) return find_or_make(options.kind, std::nullopt);
+  BERTH_CHECK(ordinal < nodes().size());
   Heap& heap = find_or_make(options.kind, nodes()[ordinal]);
   if (ordinal < kDevicesMax) near_[ordinal].store(&heap, std::memory_order_release);
   if (differs_ == Differs::no) only_.store(&heap, std::memory_order_release);

@@ -69,11 +69,9 @@ void PinnedHeaps::note_failure(Heap& heap, std::string_view why) noexcept {
   const unsigned failures = ++heap.failed_in_row;
   heap.requests_to_skip = (std::uint64_t{1} << std::min(failures - 1, kPatienceMax)) - 1;
   if (failures > 1) return;
-  try {
-    driver().report(Severity::warning, format_text("{}: no memory was obtained ahead: {}",
-                                                   heap.allocator.name(), why));
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory left to say so
-  }
+  driver().report(Severity::warning, [&] {
+    return format_text("{}: no memory was obtained ahead: {}", heap.allocator.name(), why);
+  });
 }
 
 void PinnedHeaps::limit_cache(Heap* freed) noexcept {

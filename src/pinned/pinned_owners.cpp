@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pinned/pinned_owners.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
 #include "berth/pinned_allocator.hpp"
 
+#include "base/check.hpp"
 #include "base/mutex.hpp"
 #include "base/per_process.hpp"
 #include "pinned/pinned_heaps.hpp"
@@ -26,15 +28,17 @@ constinit PerProcess<Owners> owners;
 void add_pinned_owner(PinnedHeaps& heaps) {
   Owners& known = owners.get();
   const MutexLock lock(known.mutex);
+  BERTH_CHECK(std::ranges::find(known.all, &heaps) == known.all.end());
   known.all.push_back(&heaps);
   known.count.store(known.all.size(), std::memory_order_relaxed);
 }
 
 void remove_pinned_owner(PinnedHeaps& heaps) noexcept {
   Owners* const known = owners.find();
-  if (known == nullptr) return;
+  BERTH_CHECK(known != nullptr);
   const MutexLock lock(known->mutex);
-  std::erase(known->all, &heaps);
+  const std::size_t erased = std::erase(known->all, &heaps);
+  BERTH_CHECK(erased == 1);  // or another Runtime would use the heaps after their end
   known->count.store(known->all.size(), std::memory_order_relaxed);
 }
 

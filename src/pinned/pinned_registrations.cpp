@@ -16,6 +16,7 @@
 #include "device/observe_devices.hpp"
 #include "pinned/pinned_segments.hpp"
 #include "stream/capture.hpp"
+#include "stream/mark_or_wait.hpp"
 #include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
@@ -88,12 +89,13 @@ PinnedRegistrations::~PinnedRegistrations() {
     void* data = nullptr;
     {
       const MutexLock lock(mutex_);
+      BERTH_CHECK(!entries_.empty() || bytes_ == 0);
       if (entries_.empty()) return;
       const auto& [start, entry] = *entries_.begin();
       data = reinterpret_cast<void*>(start);
-      driver().report(Severity::warning, [start = start, bytes = entry.bytes] {
+      driver().report(Severity::warning, [address = start, bytes = entry.bytes] {
         return format_text("pinned: {} was still registered when the allocator was destroyed",
-                           describe_range(start, bytes));
+                           describe_range(address, bytes));
       });
     }
     try {
@@ -142,12 +144,16 @@ void PinnedRegistrations::claim(std::uintptr_t start, std::size_t bytes, DeviceC
         format_text("pinned: {} cannot be registered: it overlaps {}, which is registered",
                     describe_range(start, bytes), describe_range(near->first, near->second.bytes)));
   }
-  entries_.emplace(start, Entry{.bytes = bytes, .context = &context});
+  const bool is_new = entries_.emplace(start, Entry{.bytes = bytes, .context = &context}).second;
+  BERTH_CHECK(is_new);
 }
 
 void PinnedRegistrations::drop(std::uintptr_t start) {
   const MutexLock lock(mutex_);
-  entries_.erase(start);
+  const auto found = entries_.find(start);
+  BERTH_CHECK(found != entries_.end());
+  if (found->second.state != State::beginning) bytes_ -= found->second.bytes;
+  entries_.erase(found);
 }
 
 void PinnedRegistrations::remove(void* data) {
@@ -220,24 +226,18 @@ bool PinnedRegistrations::mark_last_use(Entry& entry) {
   return true;
 }
 
-PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const {
-  try {
-    if (is_capturing(stream)) {
-      driver().report(
-          Severity::warning,
-          "pinned: registered memory ends while a stream that uses it is captured, whose "
-          "work cannot be waited for");
-      return nullptr;
-    }
-    try {
-      return record(stream);
-    } catch (const std::exception&) {  // there is no event
-      sync_unchecked(stream);
-    }
-  } catch (const std::exception& error) {  // work that failed is over
-    driver().report(Severity::warning, kWaiting, error);
+PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const noexcept {
+  WorkEnd end = mark_or_wait(stream, events_.of(stream.context()), {});  // the caller waits anyway
+  if (end.state == WorkEnd::State::captured) {
+    driver().report(Severity::warning,
+                    "pinned: registered memory ends while a stream that uses it is captured, whose "
+                    "work cannot be waited for");
+  } else if (end.state == WorkEnd::State::unknown) {
+    driver().report(Severity::warning,
+                    "pinned: registered memory ends while a stream uses it of which the driver "
+                    "accepts no call");
   }
-  return nullptr;
+  return std::move(end.event);
 }
 
 void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
@@ -300,54 +300,48 @@ bool PinnedRegistrations::record_use(const void* data, StreamRef stream) {
 
 void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
   if (bytes_ == 0 || !origin_.is_here()) return;
-  try {
-    const auto for_each_use = [&](const auto& visit) BERTH_UNDER_LOCK {
-      for (auto& [start, entry] : entries_) {
-        for (Use& use : entry.uses) {
-          if (use.stream == stream && !use.is_retired) visit(use);
-        }
-      }
-    };
-    bool is_used = false;
-    {
-      const MutexLock lock(mutex_);
-      for_each_use([&](Use& use) {
-        use.is_retired = use.end != nullptr;
-        is_used = is_used || !use.is_retired;
-      });
-    }
-    if (!is_used) return;
-    End end;
-    const bool is_captured = is_capturing(stream);
-    if (!is_captured) {
-      try {
-        end = record(stream);
-      } catch (const std::exception& error) {  // an Error or std::bad_alloc
-        driver().report(Severity::warning, "pinned: waiting for a stream", error);
-        sync_unchecked(stream);  // then the use is over
+  const auto for_each_use = [&](const auto& visit) BERTH_UNDER_LOCK {
+    for (auto& [start, entry] : entries_) {
+      for (Use& use : entry.uses) {
+        if (use.stream == stream && !use.is_retired) visit(use);
       }
     }
+  };
+  bool is_used = false;
+  {
     const MutexLock lock(mutex_);
-    handle_use_ended_.wait(mutex_, [&]() BERTH_UNDER_LOCK {
-      bool is_handle_used = false;
-      for_each_use([&](const Use& use) { is_handle_used = is_handle_used || use.is_handle_used; });
-      return !is_handle_used;
-    });
     for_each_use([&](Use& use) {
-      use.end = end;
+      use.is_retired = use.end != nullptr;
+      is_used = is_used || !use.is_retired;
+    });
+  }
+  if (!is_used) return;
+  const WorkEnd end = mark_or_wait(stream, events_.of(stream.context()), "pinned");
+  {
+    const MutexLock lock(mutex_);
+    const auto is_handle_used = [&]() BERTH_UNDER_LOCK {
+      bool is_any_used = false;
+      for_each_use([&](const Use& use) { is_any_used = is_any_used || use.is_handle_used; });
+      return is_any_used;
+    };
+    while (is_handle_used()) handle_use_ended_.wait(mutex_);
+    for_each_use([&](Use& use) {
+      use.end = end.event;
       use.is_retired = true;
     });
-    if (end != nullptr) return;
     for (auto& [start, entry] : entries_) {
       std::erase_if(entry.uses,
                     [](const Use& use) { return use.is_retired && use.end == nullptr; });
     }
-    if (!is_captured) return;
+  }
+  if (end.state == WorkEnd::State::captured) {
     driver().report(Severity::warning,
                     "pinned: a stream that uses registered memory is destroyed during a capture, "
                     "so the completion of its work is unknown");
-  } catch (const std::exception& error) {  // an Error or std::bad_alloc
-    driver().report(Severity::error, "pinned: a stream could not be retired", error);
+  } else if (end.state == WorkEnd::State::unknown) {
+    driver().report(Severity::warning,
+                    "pinned: a stream that uses registered memory ends, and the driver accepts no "
+                    "call for it, so the completion of its work is unknown");
   }
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,6 +12,7 @@
 #include "berth/device_registry.hpp"
 #include "berth/stream.hpp"
 
+#include "base/condition_variable.hpp"
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
@@ -80,8 +80,9 @@ class PinnedRegistrations final : public StreamObserver {
   void wait_for_uses(Entry& entry) BERTH_EXCLUDES(mutex_);
   /// Gives the last of the uses an end, or drops the use. False if none is left.
   bool mark_last_use(Entry& entry) BERTH_EXCLUDES(mutex_);
-  /// An event behind the stream's current work; null if there is none, or the stream is captured.
-  End end_of(StreamRef stream) const;
+  /// An event behind the stream's current work; null if there is nothing to wait for, or nothing
+  /// that could be waited for.
+  End end_of(StreamRef stream) const noexcept;
   End record(StreamRef stream) const;
   [[nodiscard]] const Driver& driver() const { return events_.driver(); }
 
@@ -92,7 +93,7 @@ class PinnedRegistrations final : public StreamObserver {
   Mutex record_mutex_;  ///< before mutex_
   mutable Mutex mutex_;
   Entries entries_ BERTH_GUARDED_BY(mutex_);
-  std::condition_variable_any handle_use_ended_;
+  ConditionVariable handle_use_ended_;
 };
 
 }  // namespace berth

@@ -81,10 +81,11 @@ void* PinnedSegments::map_and_register(const Driver& driver, std::size_t bytes) 
     registering_ = Registering::does_not;
   }
   if (result != CUDA_ERROR_OUT_OF_MEMORY && !refusal_reported_.exchange(true)) {
-    driver.report(Severity::warning,
-                  format_text("pinned: cuMemHostRegister rejects {} of new pages; "
-                              "using cuMemHostAlloc instead: {}",
-                              format_bytes(bytes), driver.describe(result)));
+    driver.report(Severity::warning, [&] {
+      return format_text(
+          "pinned: cuMemHostRegister rejects {} of new pages; using cuMemHostAlloc instead: {}",
+          format_bytes(bytes), driver.describe(result));
+    });
   }
   return nullptr;
 }
@@ -92,10 +93,12 @@ void* PinnedSegments::map_and_register(const Driver& driver, std::size_t bytes) 
 void PinnedSegments::bind(const Driver& driver, void* pages, std::size_t bytes) {
   if (!options_.node || options_.node == only_host_node()) return;
   if (prefer_node(pages, bytes, *options_.node) || binding_reported_.exchange(true)) return;
-  driver.report(Severity::warning,
-                format_text("pinned: the system does not let memory be bound to NUMA node {}, so "
-                            "it comes from any node",
-                            *options_.node));
+  driver.report(Severity::warning, [&] {
+    return format_text(
+        "pinned: the system does not let memory be bound to NUMA node {}, so it comes from any "
+        "node",
+        *options_.node);
+  });
 }
 
 bool PinnedSegments::destroy(std::uintptr_t address) noexcept {
@@ -125,7 +128,9 @@ bool PinnedSegments::destroy(std::uintptr_t address) noexcept {
 
 std::vector<SegmentSource::Range> PinnedSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
   std::vector<Block*> whole = whole_segments(heap);
-  std::ranges::stable_sort(whole, {}, &Block::freed_at);
+  std::ranges::sort(whole, {}, [](const Block* block) {
+    return std::pair(block->freed_at, std::uintptr_t{block->address});
+  });
   return hold(heap, whole, bytes);
 }
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/api.hpp"
 
-#include <dlfcn.h>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
-#include "base/mutex.hpp"
 #include "base/quoted.hpp"
+#include "pjrt/library.hpp"
+#include "pjrt/opened_plugins.hpp"
 
 namespace berth::pjrt {
 
@@ -63,17 +62,6 @@ constexpr std::size_t kTextBytesMax = 1 << 20;
 /// A larger table is taken for a wrong size.
 constexpr std::size_t kTableBytesMax = 1 << 16;
 
-/// The plug-ins that have been opened. Never destroyed: a plug-in may call back at any time.
-struct Opened {
-  Mutex mutex;
-  std::vector<std::unique_ptr<const Api>> all BERTH_GUARDED_BY(mutex);
-};
-
-Opened& opened() {
-  static auto& kept = *new Opened;
-  return kept;
-}
-
 }  // namespace
 
 Api::Api(std::string path, const Table& table, std::size_t number)
@@ -82,13 +70,8 @@ Api::Api(std::string path, const Table& table, std::size_t number)
 const Api& Api::open(const std::string& path) {
   // dlopen() takes "" for the program itself.
   if (path.empty()) throw InvalidArgument("the path of a PJRT plug-in is empty; accepted: a file");
-  // Never closed, because plug-ins have threads and exit handlers.
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw InvalidArgument(format_text("{} cannot be loaded as a PJRT plug-in: {}",
-                                      on_one_line(path), on_one_line(dlerror())));
-  }
-  auto* const get_table = reinterpret_cast<GetTable*>(dlsym(library, "GetPjrtApi"));
+  Library library(path);
+  auto* const get_table = reinterpret_cast<GetTable*>(library.find("GetPjrtApi"));
   if (get_table == nullptr) {
     throw InvalidArgument(format_text(
         "{} is no PJRT plug-in; accepted: a library that exports GetPjrtApi", on_one_line(path)));
@@ -104,21 +87,26 @@ const Api& Api::open(const std::string& path) {
     throw NotSupported(
         format_text("{}: GetPjrtApi() returned no table of functions", on_one_line(path)));
   }
-  Opened& known = opened();
-  const MutexLock lock(known.mutex);
-  for (const auto& each : known.all)
-    if (each->table_ == table) return *each;
-  std::unique_ptr<const Api> added(new Api(on_one_line(path), *table, known.all.size()));
-  added->check();
-  PluginInitializeArgs args{};
-  added->call(plugin_initialize, args);  // once for each plug-in
-  return *known.all.emplace_back(std::move(added));
+  Api(on_one_line(path), *table, 0).check();
+  OpenedPlugins& known = opened_plugins();
+  std::size_t number = 0;
+  if (const Api* const opened = known.find_or_begin(*table, number)) return *opened;
+  library.keep();
+  try {
+    std::unique_ptr<const Api> added(new Api(on_one_line(path), *table, number));
+    PluginInitializeArgs args{};
+    added->call(plugin_initialize, args);  // once for each plug-in
+    const Api& opened = *added;
+    known.end(number, std::move(added));
+    return opened;
+  } catch (...) {
+    known.end(number, nullptr);
+    throw;
+  }
 }
 
 const Api* Api::of_number(std::size_t number) {
-  Opened& known = opened();
-  const MutexLock lock(known.mutex);
-  return number < known.all.size() ? known.all[number].get() : nullptr;
+  return opened_plugins().of_number(number);
 }
 
 void Api::check() const {

@@ -27,6 +27,8 @@ class Api {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int minor_version() const { return table_->version.minor; }
+  /// Null: there are none.
+  [[nodiscard]] const Extension* extensions() const { return table_->extensions; }
 
   /// Whether the plug-in has the function.
   template <class Args>

@@ -2,8 +2,11 @@
 #include "pjrt/buffer.hpp"
 
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
+#include "base/check.hpp"
+#include "base/mutex.hpp"
 #include "pjrt/given.hpp"
 
 namespace berth::pjrt {
@@ -13,15 +16,30 @@ NativeBuffer::~NativeBuffer() {
 }
 
 void NativeBuffer::own(pjrt::Buffer* buffer) {
+  BERTH_CHECK(buffer_ == nullptr);
   buffer_ = buffer;
   if (buffer == nullptr) refuse_nothing(api_, "buffer");
 }
 
 Event* NativeBuffer::ready() const {
+  BERTH_CHECK(buffer_ != nullptr);
   ReadyEventArgs args{};
   args.buffer = buffer_;
   api_.call(ready_event, args);
   return args.event;
+}
+
+bool NativeShare::drop_unless_last() noexcept {
+  static constinit Mutex mutex;  // of all buffers; never destroyed
+  static_assert(std::is_trivially_destructible_v<Mutex>);
+  const MutexLock lock(mutex);
+  if (buffer_.use_count() == 1) return false;
+  buffer_ = nullptr;
+  return true;
+}
+
+void NativeShare::drop() noexcept {
+  if (!drop_unless_last()) buffer_ = nullptr;  // no other thread has it
 }
 
 PjrtFilling::~PjrtFilling() {
@@ -35,12 +53,14 @@ PjrtFilling::~PjrtFilling() {
 }
 
 void PjrtFilling::own(TransferManager* manager) {
+  BERTH_CHECK(manager_ == nullptr);
   manager_ = manager;
   if (manager == nullptr) refuse_nothing(api_, "transfer manager");
 }
 
 void PjrtFilling::write(std::size_t offset, std::span<const std::byte> content, bool is_last,
                         DeviceBackend::Done done) {
+  BERTH_CHECK(ready_ != nullptr);  // no write follows the last
   TransferDataArgs args{};
   args.manager = manager_;
   args.data = content.data();

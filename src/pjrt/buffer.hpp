@@ -34,19 +34,44 @@ class NativeBuffer {
   const std::size_t bytes_;
 };
 
+/// One of the owners of a NativeBuffer, the last of which frees it. All are given up under one
+/// lock, so that each can tell whether it is the last; the buffer is freed without the lock.
+/// Threads  Safe from any thread, each object from one at a time.
+class NativeShare {
+ public:
+  NativeShare(const Api& api, std::size_t bytes)
+      : buffer_(std::make_shared<NativeBuffer>(api, bytes)) {}
+  ~NativeShare() { drop(); }
+  NativeShare(const NativeShare&) = default;
+  NativeShare(NativeShare&&) noexcept = default;
+  NativeShare& operator=(NativeShare other) noexcept {
+    buffer_.swap(other.buffer_);
+    return *this;
+  }
+
+  [[nodiscard]] NativeBuffer* operator->() const { return buffer_.get(); }
+  /// From here on this owns nothing.
+  void drop() noexcept;
+  /// The same, unless this is the last one: false then.
+  [[nodiscard]] bool drop_unless_last() noexcept;
+
+ private:
+  std::shared_ptr<NativeBuffer> buffer_;
+};
+
 class PjrtBuffer final : public DeviceBackend::Buffer {
  public:
   PjrtBuffer(const Api& api, int device, std::size_t bytes)
-      : native_(std::make_shared<NativeBuffer>(api, bytes)), device_(device) {}
+      : native_(api, bytes), device_(device) {}
 
   /// For an operation that uses the buffer later, when its owner may have destroyed this. It must
   /// not be kept beyond the end of the operation, after which the client may be gone.
-  [[nodiscard]] const std::shared_ptr<NativeBuffer>& native() const { return native_; }
+  [[nodiscard]] const NativeShare& native() const { return native_; }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] std::size_t bytes() const { return native_->bytes(); }
 
  private:
-  const std::shared_ptr<NativeBuffer> native_;
+  const NativeShare native_;
   const int device_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "pjrt/buffer.hpp"
 #include "pjrt/description.hpp"
@@ -89,6 +90,10 @@ void PjrtClient::read_devices() {
 std::string PjrtClient::name() const {
   return name_of(api_, text(api_, client_platform_name, client_),
                  text(api_, client_platform_version, client_));
+}
+
+std::vector<DeviceAttribute> PjrtClient::attributes() const {
+  return attributes_of(api_);
 }
 
 DeviceDescription PjrtClient::describe(int index) const {
@@ -197,15 +202,63 @@ void PjrtClient::read(const Buffer& source, std::size_t offset, std::span<std::b
                       Done done) {
   api_.require_single_ends();
   const PjrtBuffer& buffer = native_of(source);
+  BERTH_CHECK(offset <= buffer.bytes() && target.size() <= buffer.bytes() - offset);
   const bool is_whole = offset == 0 && target.size() == buffer.bytes();
   if (is_whole) return read_whole(buffer.native(), target.data(), std::move(done));
   if (!try_read_raw(buffer, offset, target, done))
     read_part_of_whole(buffer.native(), offset, target, std::move(done));
 }
 
+/// Follows a raw read of a part. Some plug-ins report by its event that they do not implement it:
+/// then the part is read from the whole buffer.
+class PjrtClient::PartRead final : public Task, public std::enable_shared_from_this<PartRead> {
+ public:
+  PartRead(PjrtClient& client, NativeShare source, std::size_t offset, std::span<std::byte> target,
+           Done done)
+      : client_(client),
+        source_(std::move(source)),
+        offset_(offset),
+        target_(target),
+        done_(std::move(done)) {}
+
+  /// May be called by the plug-in: does not call it.
+  void end(std::exception_ptr failure) noexcept {
+    is_unread_ = is_not_supported(failure);
+    if (is_unread_) client_.has_raw_reads_ = false;
+    failure_ = std::move(failure);
+    if (!is_unread_ && source_.drop_unless_last()) return done_(std::move(failure_));
+    client_.watch_->run_later(shared_from_this());
+  }
+
+ private:
+  void run() noexcept override {
+    NativeShare source = std::move(source_);
+    if (is_unread_) {
+      try {
+        return client_.read_part_of_whole(std::move(source), offset_, target_, done_);
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+    }
+    source.drop();
+    done_(std::move(failure_));
+  }
+
+  PjrtClient& client_;
+  NativeShare source_;
+  const std::size_t offset_;
+  const std::span<std::byte> target_;
+  const Done done_;
+  std::exception_ptr failure_;
+  bool is_unread_ = false;
+};
+
 bool PjrtClient::try_read_raw(const PjrtBuffer& buffer, std::size_t offset,
                               std::span<std::byte> target, const Done& done) {
   if (!has_raw_reads_.load(std::memory_order_relaxed)) return false;
+  const auto read = std::make_shared<PartRead>(*this, buffer.native(), offset, target, done);
+  // Allocated before the plug-in begins to write the target.
+  Done end = [read](std::exception_ptr failure) { read->end(std::move(failure)); };
   RawToHostArgs args{};
   args.source = buffer.native()->get();
   args.target = target.data();
@@ -217,26 +270,11 @@ bool PjrtClient::try_read_raw(const PjrtBuffer& buffer, std::size_t offset,
     has_raw_reads_ = false;
     return false;
   }
-  // Some plug-ins report by the event that they do not implement the function.
-  watch_->when_ready(
-      raw_to_host.name, args.event,
-      [this, native = buffer.native(), offset, target, done](std::exception_ptr failure) mutable {
-        NativeSource source = std::move(native);
-        if (!is_not_supported(failure)) {
-          source = nullptr;
-          return done(std::move(failure));
-        }
-        has_raw_reads_ = false;
-        try {
-          read_part_of_whole(std::move(source), offset, target, done);
-        } catch (...) {
-          done(std::current_exception());
-        }
-      });
+  watch_->when_ready(raw_to_host.name, args.event, std::move(end));
   return true;
 }
 
-void PjrtClient::read_part_of_whole(NativeSource source, std::size_t offset,
+void PjrtClient::read_part_of_whole(NativeShare source, std::size_t offset,
                                     std::span<std::byte> target, Done done) {
   const auto whole = std::make_shared_for_overwrite<std::byte[]>(source->bytes());
   read_whole(std::move(source), whole.get(),
@@ -247,13 +285,13 @@ void PjrtClient::read_part_of_whole(NativeSource source, std::size_t offset,
              });
 }
 
-void PjrtClient::read_whole(NativeSource source, std::byte* target, Done done) {
+void PjrtClient::read_whole(NativeShare source, std::byte* target, Done done) {
   ToHostArgs args{};
   args.source = source->get();
   args.target = target;
   args.target_bytes = source->bytes();
   api_.call(to_host, args);
-  source = nullptr;
+  source.drop();
   watch_->when_ready(to_host.name, args.event, std::move(done));
 }
 

@@ -15,7 +15,7 @@
 
 namespace berth::pjrt {
 
-class NativeBuffer;
+class NativeShare;
 class PjrtBuffer;
 
 class PjrtClient final : public DeviceBackend {
@@ -25,6 +25,7 @@ class PjrtClient final : public DeviceBackend {
   ~PjrtClient() override;
 
   [[nodiscard]] std::string name() const override;
+  [[nodiscard]] std::vector<DeviceAttribute> attributes() const override;
   [[nodiscard]] int count() const override { return static_cast<int>(devices_.size()); }
   [[nodiscard]] DeviceDescription describe(int index) const override;
   [[nodiscard]] BackendMemory memory(int index) const override;
@@ -41,8 +42,7 @@ class PjrtClient final : public DeviceBackend {
   void unmap_host_memory(std::byte* memory) override;
 
  private:
-  /// Released before `done` is called, after which the client may be gone.
-  using NativeSource = std::shared_ptr<const NativeBuffer>;
+  class PartRead;
 
   [[nodiscard]] Device* device(int index) const {
     return devices_[static_cast<std::size_t>(index)];
@@ -52,9 +52,9 @@ class PjrtClient final : public DeviceBackend {
   /// False if the plug-in reads whole buffers only; nothing has begun then.
   bool try_read_raw(const PjrtBuffer& buffer, std::size_t offset, std::span<std::byte> target,
                     const Done& done);
-  void read_part_of_whole(NativeSource source, std::size_t offset, std::span<std::byte> target,
+  void read_part_of_whole(NativeShare source, std::size_t offset, std::span<std::byte> target,
                           Done done);
-  void read_whole(NativeSource source, std::byte* target, Done done);
+  void read_whole(NativeShare source, std::byte* target, Done done);
 
   const Api& api_;
   std::optional<EventWatch> watch_;

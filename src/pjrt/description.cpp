@@ -9,6 +9,7 @@
 
 #include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "pjrt/extensions.hpp"
 #include "pjrt/given.hpp"
 #include "pjrt/named_value.hpp"
 
@@ -49,6 +50,17 @@ void add_attributes(const Api& api, const char* function, DeviceDescription& des
       described.memory_bytes = static_cast<std::uint64_t>(*limit);
     described.attributes.push_back(*std::move(attribute));
   }
+}
+
+std::vector<DeviceAttribute> attributes_of(const Api& api) {
+  std::vector<DeviceAttribute> attributes = {
+      {"pjrt_api_version", format_text("{}.{}", kMajor, api.minor_version())}};
+  ExtensionNames extensions = read_extensions(api.extensions());
+  if (!extensions.names.empty())
+    attributes.push_back({"pjrt_extensions", std::move(extensions.names)});
+  if (!extensions.problem.empty())
+    attributes.push_back({"pjrt_extensions_error", std::move(extensions.problem)});
+  return attributes;
 }
 
 DeviceDescription describe(const Api& api, Description* description) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "berth/device_backend.hpp"
 
@@ -17,6 +18,9 @@ namespace berth::pjrt {
 /// Errors  BackendError: what the plug-in gave cannot be right.
 void add_attributes(const Api& api, const char* function, DeviceDescription& described,
                     const NamedValue* first, std::size_t count);
+
+/// The version of the ABI and the extensions.
+[[nodiscard]] std::vector<DeviceAttribute> attributes_of(const Api& api);
 
 /// Errors  Exceptions of the plug-in.
 [[nodiscard]] DeviceDescription describe(const Api& api, Description* description);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/event_watch.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <thread>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/start_thread.hpp"
 #include "pjrt/waiters.hpp"
 
@@ -24,20 +24,28 @@ constexpr std::chrono::milliseconds kPatience{250};
 constexpr std::chrono::milliseconds kBetweenQuestions{1};
 
 /// The end of two operations.
-struct Both {
-  std::mutex mutex;
-  int left = 2;
-  std::exception_ptr failure;
-  DeviceBackend::Done done;
+class Both {
+ public:
+  /// Before an end.
+  void call_at_end(DeviceBackend::Done done) noexcept { done_ = std::move(done); }
 
   void end(std::exception_ptr ended) {
+    std::exception_ptr failure;
     {
-      const std::lock_guard lock(mutex);
-      if (failure == nullptr) failure = std::move(ended);
-      if (--left > 0) return;
+      const MutexLock lock(mutex_);
+      BERTH_CHECK(left_ > 0);
+      if (failure_ == nullptr) failure_ = std::move(ended);
+      if (--left_ > 0) return;
+      failure = failure_;
     }
-    done(failure);
+    done_(std::move(failure));
   }
+
+ private:
+  DeviceBackend::Done done_;
+  Mutex mutex_;
+  int left_ BERTH_GUARDED_BY(mutex_) = 2;
+  std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);
 };
 
 void on_ready(Error* error, void* user) {
@@ -70,6 +78,7 @@ EventWatch::~EventWatch() {
   std::thread ending;
   {
     const MutexLock lock(mutex_);
+    BERTH_CHECK(waiters_ == 0);
     is_ending_ = true;
     ending = std::move(thread_);
     changed_.notify_all();
@@ -129,8 +138,11 @@ void EventWatch::when_both_ready(const char* function, Event* first, Event* seco
                                  DeviceBackend::Done done) noexcept {
   if (second == nullptr) return when_ready(function, first, std::move(done));
   // Most plug-ins copy a small buffer at once, and what follows allocates memory.
-  if (is_ready(first)) std::swap(first, second);
-  const bool is_second_over = is_ready(second);
+  bool is_second_over = is_ready(second);
+  if (!is_second_over && is_ready(first)) {
+    std::swap(first, second);
+    is_second_over = true;
+  }
   std::exception_ptr failure = is_second_over ? await(function, second) : nullptr;
   if (is_second_over && failure == nullptr) return when_ready(function, first, std::move(done));
   DeviceBackend::Done end_first;
@@ -140,7 +152,7 @@ void EventWatch::when_both_ready(const char* function, Event* first, Event* seco
     const auto end = [both](std::exception_ptr ended) { both->end(std::move(ended)); };
     end_first = end;
     end_second = end;
-    both->done = std::move(done);
+    both->call_at_end(std::move(done));
   } catch (const std::bad_alloc&) {
     const std::exception_ptr first_failure = await(function, first);
     if (!is_second_over) failure = await(function, second);
@@ -195,25 +207,62 @@ void EventWatch::add_waiter() {
 
 void EventWatch::remove_waiter() noexcept {
   const MutexLock lock(mutex_);
+  BERTH_CHECK(waiters_ > 0);
   --waiters_;
 }
 
-void EventWatch::loop() {
-  while (sleep()) end_forgotten();
+void EventWatch::run_later(std::shared_ptr<Task> task) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    if (thread_.joinable()) {
+      tasks_.add(std::move(task));
+      changed_.notify_all();
+      return;
+    }
+  }
+  task->run();  // there was no callback without the thread
 }
 
-bool EventWatch::sleep() {
-  const MutexLock lock(mutex_);
-  while (waiters_ == 0 && !is_ending_) changed_.wait(mutex_);
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!is_ending_ && changed_.wait_until(mutex_, end) == std::cv_status::no_timeout) {
+void EventWatch::loop() {
+  Clock::time_point ask_at = Clock::time_point::max();
+  std::shared_ptr<Task> task;
+  for (;;) {
+    switch (next(ask_at, task)) {
+      case Next::run:
+        std::exchange(task, nullptr)->run();
+        break;
+      case Next::ask:
+        end_forgotten();
+        break;
+      case Next::end:
+        return;
+    }
   }
-  return !is_ending_;
+}
+
+EventWatch::Next EventWatch::next(Clock::time_point& ask_at, std::shared_ptr<Task>& task) {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    task = tasks_.take();
+    if (task != nullptr) return Next::run;
+    if (is_ending_) return Next::end;
+    const Clock::time_point now = Clock::now();
+    if (waiters_ == 0) {
+      ask_at = Clock::time_point::max();
+      changed_.wait(mutex_);
+    } else if (now < ask_at) {
+      ask_at = std::min(ask_at, now + kPatience);
+      changed_.wait_until(mutex_, ask_at);
+    } else {
+      ask_at = Clock::time_point::max();
+      return Next::ask;
+    }
+  }
 }
 
 void EventWatch::end_forgotten() noexcept {
   try {
-    const auto start = std::chrono::steady_clock::now() - kPatience;
+    const auto start = Clock::now() - kPatience;
     for (const Waiters::Asked& asked : waiters().waiting_since(*this, start)) {
       if (ask(asked.event->get()) != Readiness::ready) continue;
       const std::shared_ptr<Waiter> waiter = waiters().take_before_callback(asked.id);

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits for the events of one client.
 //
-// A plug-in that calls back twice for an event, or only after its refusal to call back, finds no
-// operation: a callback gets a number that is never used again, and not an address. A plug-in that
-// does not call back although the event is ready is asked for the event by a thread.
+// A callback receives a number that is never used again, and not an address. So a second callback
+// for an event, or a callback after a refusal to call back, refers to no operation. If an event is
+// ready and the plug-in does not call back, a thread detects it by queries.
+//
+// A plug-in may hold a lock of its own during a callback. So a callback calls only the functions of
+// the plug-in that destroy the event, and read and destroy the error, as OpenXLA's own client does.
+// The thread does the rest.
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <thread>
 
 #include "berth/device_backend.hpp"
 
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
+#include "base/task_queue.hpp"
 #include "pjrt/api.hpp"
 
 namespace berth::pjrt {
@@ -36,6 +43,9 @@ class EventWatch {
   /// is only one then. Both are destroyed.
   void when_both_ready(const char* function, Event* first, Event* second,
                        DeviceBackend::Done done) noexcept;
+  /// Runs `task`, which may call the plug-in, on the thread. From a `done` of this class; each task
+  /// at most once.
+  void run_later(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(mutex_);
   /// Whether await() will not wait. False also if the plug-in does not say.
   [[nodiscard]] bool is_ready(Event* event) const noexcept {
     return ask(event) == Readiness::ready;
@@ -56,16 +66,20 @@ class EventWatch {
   /// Errors  Exhausted.
   void add_waiter() BERTH_EXCLUDES(mutex_);
   void remove_waiter() noexcept BERTH_EXCLUDES(mutex_);
+  using Clock = std::chrono::steady_clock;
+  enum class Next { run, ask, end };
+
   void loop() BERTH_EXCLUDES(mutex_);
-  /// False at the end.
-  bool sleep() BERTH_EXCLUDES(mutex_);
+  /// Waits until there is something to do: a task to run, or at `ask_at` events to ask for.
+  Next next(Clock::time_point& ask_at, std::shared_ptr<Task>& task) BERTH_EXCLUDES(mutex_);
   /// Ends the operations whose event has been ready without a callback.
   void end_forgotten() noexcept;
 
   const Api& api_;
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  ConditionVariable changed_;
   std::size_t waiters_ BERTH_GUARDED_BY(mutex_) = 0;
+  TaskQueue tasks_ BERTH_GUARDED_BY(mutex_);
   bool is_ending_ BERTH_GUARDED_BY(mutex_) = false;
   std::thread thread_ BERTH_GUARDED_BY(mutex_);
 };

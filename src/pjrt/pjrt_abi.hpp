@@ -31,6 +31,13 @@ inline constexpr int kMinorMin = 57;
 /// The version whose structs are declared here.
 inline constexpr int kMinorKnown = 81;
 
+/// The start of every extension, which continues with members of its own.
+struct Extension {
+  std::size_t struct_size;
+  int type;
+  const Extension* next;  ///< null: the last one
+};
+
 struct Version {
   std::size_t struct_size;
   void* extensions;
@@ -41,7 +48,7 @@ struct Version {
 /// The result of GetPjrtApi(), which is followed by the slots, one pointer each.
 struct Table {
   std::size_t struct_size;
-  void* extensions;
+  const Extension* extensions;
   Version version;
 };
 using GetTable = const Table*();

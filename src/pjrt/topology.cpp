@@ -48,6 +48,10 @@ std::string PjrtTopology::name() const {
                  "topology " + topology_name_);
 }
 
+std::vector<DeviceAttribute> PjrtTopology::attributes() const {
+  return attributes_of(api_);
+}
+
 DeviceDescription PjrtTopology::describe(int index) const {
   DeviceDescription described =
       pjrt::describe(api_, descriptions_[static_cast<std::size_t>(index)]);

@@ -19,6 +19,7 @@ class PjrtTopology final : public DeviceBackend {
   ~PjrtTopology() override;
 
   [[nodiscard]] std::string name() const override;
+  [[nodiscard]] std::vector<DeviceAttribute> attributes() const override;
   [[nodiscard]] int count() const override { return static_cast<int>(descriptions_.size()); }
   /// The device's own attributes, then those of the topology.
   [[nodiscard]] DeviceDescription describe(int index) const override;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.hpp"
 #include "pjrt/event_watch.hpp"
 
 namespace berth::pjrt {
@@ -25,6 +26,7 @@ Waiter::Waiter(EventWatch& watch_, const char* function_) : watch(watch_), funct
 }
 
 void Waiter::end(std::exception_ptr failure) noexcept {
+  BERTH_CHECK(done != nullptr);  // an operation ends once
   event = nullptr;
   const DeviceBackend::Done ended = std::move(done);
   watch.remove_waiter();
@@ -38,6 +40,7 @@ void Waiter::withdraw() noexcept {
 
 WaiterId Waiters::add(std::shared_ptr<Waiter> waiter) {
   const std::size_t number = waiter->watch.api().number();
+  BERTH_CHECK(number < std::uintptr_t{1} << kApiBits);  // or a callback would find another plug-in
   const MutexLock lock(mutex_);
   const WaiterId id = ++serial_ << kApiBits | number;
   waiters_.emplace(id, std::move(waiter));

@@ -78,6 +78,10 @@ bool DeviceAllocator::is_for_graphs(const void* data) const noexcept {
   return memory_->is_for_graphs(data);
 }
 
+void DeviceAllocator::set_on_pressure(std::function<bool(std::size_t bytes_needed)> on_pressure) {
+  memory_->set_on_pressure(std::move(on_pressure));
+}
+
 MemoryPool DeviceAllocator::create_pool(const MemoryPoolOptions& options) {
   return {*memory_, memory_->open(options)};
 }

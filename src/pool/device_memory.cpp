@@ -8,7 +8,9 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
 #include "base/check_choice.hpp"
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
@@ -66,7 +68,8 @@ DeviceMemory::DeviceMemory(DeviceContext& context, EventPool& events,
     : context_(context),
       events_(events),
       options_((check_options(options), std::move(options))),
-      on_pressure_(non_reentrant(options_.on_pressure)),
+      pressure_(options_.on_pressure),
+      on_pressure_([this](std::size_t bytes_missing) { return pressure_.call(bytes_missing); }),
       device_bytes_(total_bytes(context)),
       budget_(device_limits(options_, options_.limits, device_bytes_)),
       own_(setup(), {}) {
@@ -81,8 +84,25 @@ DeviceMemory::~DeviceMemory() {
   background_.reset();
   if (!is_usable()) return;
   context_.remove_observer(*this);
+  end_open_pools();
   const ContextScope scope(context_, std::nothrow);
   wait_for_or_report(context_);
+}
+
+/// Their memory is returned, and their handles have no effect any more.
+void DeviceMemory::end_open_pools() noexcept {
+  if (private_.has_open()) {
+    context_.driver().report(Severity::warning, [this] {
+      std::vector<std::string> names;
+      for (const auto& pool : private_.open()) names.push_back(pool->name());
+      return format_text(
+          "the Runtime ends while {} {} ({}), and closes {}; accepted: pools and their scopes end "
+          "first",
+          counted(names.size(), "memory pool"), names.size() == 1 ? "lives" : "live",
+          join_texts(names, ", "), names.size() == 1 ? "it" : "them");
+    });
+  }
+  private_.detach_handles();
 }
 
 DevicePool::Setup DeviceMemory::setup() {
@@ -209,7 +229,11 @@ void DeviceMemory::set_limits(const MemoryLimits& limits) {
 std::shared_ptr<DevicePool> DeviceMemory::open(const MemoryPoolOptions& options) {
   own_.require_usable();
   check_name(options.name);
-  private_.clean_up();
+  try {
+    private_.clean_up();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+    // A stream is captured, or the device has failed. Later calls try again; close() has reported.
+  }
   auto pool = std::make_shared<DevicePool>(setup(), options);
   private_.add(pool);
   return pool;
@@ -272,8 +296,10 @@ std::size_t DeviceMemory::sleep(std::string_view name, SleepContent content) {
   begun.reserve(pools.size());  // so that emplace_back() cannot fail
   try {
     for (const auto& pool : pools) {
-      if (auto sleep = pool->begin_sleep(content))
+      if (auto sleep = pool->begin_sleep(content)) {
+        BERTH_CHECK(begun.size() < begun.capacity());  // or the pool would stay asleep
         begun.emplace_back(pool.get(), *std::move(sleep));
+      }
     }
   } catch (...) {
     for (const auto& [pool, sleep] : begun) pool->cancel_sleep(sleep);

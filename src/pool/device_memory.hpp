@@ -9,12 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "berth/device_allocator.hpp"
 #include "berth/memory_pool.hpp"
 
 #include "memory/background_thread.hpp"
+#include "memory/pressure_callback.hpp"
 #include "pool/device_pool.hpp"
 #include "pool/pool_scopes.hpp"
 #include "pool/private_pools.hpp"
@@ -68,6 +70,10 @@ class DeviceMemory final : public StreamObserver {
   [[nodiscard]] std::optional<MemoryProperties> properties(const void* data);
   void validate() const;
   void set_limits(const MemoryLimits& limits);
+  void set_on_pressure(PressureCallback callback) {
+    own_.require_usable();
+    pressure_.set(std::move(callback));
+  }
 
   [[nodiscard]] DevicePool& own() { return own_; }
   [[nodiscard]] const DevicePool& own() const { return own_; }
@@ -77,6 +83,10 @@ class DeviceMemory final : public StreamObserver {
 
   /// Errors  InvalidArgument: a name that is not accepted. DriverError.
   std::shared_ptr<DevicePool> open(const MemoryPoolOptions& options);
+  /// Contract: PrivatePools.
+  void attach(const DevicePool& pool, std::shared_ptr<DevicePool>& handle) noexcept {
+    private_.attach(pool, handle);
+  }
   void close(DevicePool& pool) noexcept;
   /// Returns the number of the scope.
   /// Errors  NotSupported: in a forked child.
@@ -98,6 +108,7 @@ class DeviceMemory final : public StreamObserver {
   void with_pool_of(void* data, const Use& use);
   void release_in_background(std::chrono::nanoseconds age) noexcept;
   [[nodiscard]] DevicePool::Setup setup();
+  void end_open_pools() noexcept;
   std::size_t release_others(const DevicePool& asking, std::size_t bytes,
                              CachingAllocator::HostWait wait);
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> named(std::string_view name) const;
@@ -105,7 +116,8 @@ class DeviceMemory final : public StreamObserver {
   DeviceContext& context_;
   EventPool& events_;
   const DeviceAllocatorOptions options_;
-  const PressureCallback on_pressure_;
+  PressureHook pressure_;
+  const PressureCallback on_pressure_;  ///< calls it
   const std::size_t device_bytes_;
   MemoryBudget budget_;
   DevicePool own_;

@@ -8,6 +8,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "memory/source/arena_segments.hpp"
 #include "memory/source/mapped_segments.hpp"
@@ -144,6 +145,8 @@ std::optional<MemoryProperties> DevicePool::properties(const void* data) {
   if (mapped_ == nullptr) return MemoryProperties{.is_contiguous = is_contiguous_};
   const auto segment = mapped_->segment_of(reinterpret_cast<std::uintptr_t>(live->data));
   BERTH_CHECK(segment.has_value());  // it has a live block
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(live->data) - segment->address;
+  BERTH_CHECK(offset < segment->bytes && live->bytes_requested <= segment->bytes - offset);
   return MemoryProperties{.is_contiguous = true,
                           .is_exportable = mapped_->is_exportable(),
                           .is_rdma_capable = mapped_->is_rdma_capable(),
@@ -175,12 +178,12 @@ void DevicePool::require_stream_of_device(StreamRef stream) const {
 
 void DevicePool::report_live_blocks() const noexcept {
   const MemoryCounters counters = allocator_.counters();
-  if (counters.blocks_allocated.current == 0) return;
+  const std::uint64_t live = counters.blocks_allocated.current;
+  if (live == 0) return;
   context_.driver().report(Severity::warning, [&] {
-    return format_text(
-        "{}: {} allocations of {} were still live when their allocator was destroyed",
-        allocator_.name(), counters.blocks_allocated.current,
-        format_bytes(counters.bytes_requested.current));
+    return format_text("{}: {} of {} {} still live when the allocator was destroyed",
+                       allocator_.name(), counted(live, "allocation"),
+                       format_bytes(counters.bytes_requested.current), were(live));
   });
 }
 

@@ -9,16 +9,26 @@
 
 namespace berth {
 
-/// Closes the pool when the last handle is destroyed.
+/// Closes the pool when the last handle is destroyed. Handles that outlive the Runtime have no
+/// pool: it has been closed.
 struct MemoryPool::Reference {
-  Reference(DeviceMemory& device_, std::shared_ptr<DevicePool> pool_)
-      : device(device_), pool(std::move(pool_)) {}
-  ~Reference() { device.close(*pool); }
+  Reference(DeviceMemory& memory_, std::shared_ptr<DevicePool> pool_)
+      : memory(memory_), device(pool_->device()), name(pool_->name()), pool(std::move(pool_)) {
+    memory.attach(*pool, pool);
+  }
+  ~Reference() {
+    if (has_pool()) memory.close(*pool);
+  }
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
 
-  DeviceMemory& device;
-  const std::shared_ptr<DevicePool> pool;
+  /// False in a forked child too, where handles have no effect.
+  [[nodiscard]] bool has_pool() const { return pool != nullptr && pool->is_usable(); }
+
+  DeviceMemory& memory;
+  const Device device;
+  const std::string name;
+  std::shared_ptr<DevicePool> pool;
 };
 
 MemoryPool::MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool) {
@@ -33,7 +43,15 @@ MemoryPool::MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool) {
 MemoryPool::~MemoryPool() = default;
 
 DevicePool& MemoryPool::pool() const {
-  return *reference_->pool;
+  DevicePool* const pool = reference_->pool.get();
+  if (pool == nullptr) [[unlikely]]
+    refuse_ended();
+  return *pool;
+}
+
+void MemoryPool::refuse_ended() const {
+  throw InvalidArgument(
+      format_text("{} is used after the end of its Runtime; accepted: before", reference_->name));
 }
 
 Allocation MemoryPool::allocate(std::size_t bytes, StreamRef stream) {
@@ -79,7 +97,7 @@ std::size_t MemoryPool::release_unused(std::chrono::nanoseconds age) {
 }
 
 void MemoryPool::retire_stream(StreamRef stream) noexcept {
-  pool().retire_stream(stream);
+  if (reference_->pool != nullptr) pool().retire_stream(stream);
 }
 
 void MemoryPool::set_limits(const MemoryLimits& limits) {
@@ -87,11 +105,11 @@ void MemoryPool::set_limits(const MemoryLimits& limits) {
 }
 
 bool MemoryPool::owns(const void* data) const noexcept {
-  return pool().owns(data);
+  return reference_->pool != nullptr && pool().owns(data);
 }
 
 Device MemoryPool::device() const noexcept {
-  return pool().device();
+  return reference_->device;
 }
 
 std::optional<MemoryBlock> MemoryPool::find(const void* data) {
@@ -121,7 +139,7 @@ void MemoryPool::validate() const {
 }
 
 const std::string& MemoryPool::name() const noexcept {
-  return pool().name();
+  return reference_->name;
 }
 
 std::size_t MemoryPool::sleep(SleepContent content) {
@@ -137,14 +155,15 @@ bool MemoryPool::is_asleep() const {
 }
 
 PoolScope::PoolScope(const MemoryPool& pool, std::optional<StreamRef> stream) : pool_(pool) {
+  DevicePool& opened = pool_.pool();  // first: the memory may have ended with its Runtime
   PoolScopes::Extent extent;
   if (stream) {
-    pool_.pool().require_stream_of_device(*stream);
+    opened.require_stream_of_device(*stream);
     extent.stream = handle_of(*stream);
   }
   // A request in the scope keeps the pool open, also when the scope ends meanwhile.
-  number_ = pool_.reference_->device.open_scope(
-      extent, std::shared_ptr<DevicePool>(pool_.reference_, &pool_.pool()));
+  number_ = pool_.reference_->memory.open_scope(
+      extent, std::shared_ptr<DevicePool>(pool_.reference_, &opened));
 }
 
 PoolScope PoolScope::on_this_thread(const MemoryPool& pool) {
@@ -156,7 +175,7 @@ PoolScope PoolScope::on_stream(const MemoryPool& pool, StreamRef stream) {
 }
 
 PoolScope::~PoolScope() {
-  if (number_ != 0) pool_.reference_->device.close_scope(number_);
+  if (number_ != 0 && pool_.reference_->has_pool()) pool_.reference_->memory.close_scope(number_);
 }
 
 }  // namespace berth

@@ -12,6 +12,7 @@
 
 #include "berth/stream.hpp"
 
+#include "base/check.hpp"
 #include "base/mutex.hpp"
 #include "memory/order/stream_table.hpp"
 #include "pool/device_pool.hpp"
@@ -42,7 +43,9 @@ class PoolScopes {
   }
   void close(std::uint64_t number) {
     const MutexLock lock(mutex_);
-    std::erase_if(scopes_, [number](const Scope& scope) { return scope.number == number; });
+    const std::size_t closed =
+        std::erase_if(scopes_, [number](const Scope& scope) { return scope.number == number; });
+    BERTH_CHECK(closed == 1);
     count_.store(scopes_.size(), std::memory_order_relaxed);
   }
 

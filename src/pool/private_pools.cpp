@@ -2,6 +2,9 @@
 #include "pool/private_pools.hpp"
 
 #include <algorithm>
+#include <exception>
+
+#include "base/check.hpp"
 
 namespace berth {
 
@@ -11,21 +14,52 @@ void PrivatePools::add(std::shared_ptr<DevicePool> pool) {
   count_.store(entries_.size(), std::memory_order_relaxed);
 }
 
+void PrivatePools::attach(const DevicePool& pool, std::shared_ptr<DevicePool>& handle) noexcept {
+  const MutexLock lock(mutex_);
+  open_entry(pool).handle = &handle;
+}
+
+void PrivatePools::detach_handles() noexcept {
+  const MutexLock lock(mutex_);
+  for (Entry& entry : entries_) {
+    if (entry.closed || entry.handle == nullptr) continue;
+    entry.handle->reset();  // the entry keeps the pool
+    entry.handle = nullptr;
+  }
+}
+
 void PrivatePools::close(const DevicePool& pool) {
   const MutexLock lock(mutex_);
-  for (Entry& entry : entries_) entry.closed = entry.closed || entry.pool.get() == &pool;
+  Entry& entry = open_entry(pool);
+  entry.closed = true;
+  entry.handle = nullptr;
+}
+
+PrivatePools::Entry& PrivatePools::open_entry(const DevicePool& pool) {
+  const auto entry = std::ranges::find(entries_, &pool, [](const Entry& each) {
+    return static_cast<const DevicePool*>(each.pool.get());
+  });
+  BERTH_CHECK(entry != entries_.end() && !entry->closed);  // open pools are listed, closed once
+  return *entry;
 }
 
 std::size_t PrivatePools::clean_up() {
   std::size_t released = 0;
+  std::exception_ptr failure;
   for (const auto& pool : in_state(true)) {
-    pool->allocator().close();  // an earlier close may have failed
-    released += pool->trim(0);
-    if (!pool->allocator().is_empty()) continue;
+    try {
+      pool->allocator().close();  // an earlier close may have failed
+      released += pool->trim(0);
+      if (!pool->allocator().is_empty()) continue;
+    } catch (...) {
+      if (failure == nullptr) failure = std::current_exception();
+      continue;
+    }
     const MutexLock lock(mutex_);
     std::erase_if(entries_, [&](const Entry& entry) { return entry.pool == pool; });
     count_.store(entries_.size(), std::memory_order_relaxed);
   }
+  if (failure != nullptr) std::rethrow_exception(failure);
   return released;
 }
 

@@ -2,6 +2,7 @@
 // The private pools of one device: open pools, and closed pools that still have live blocks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -17,6 +18,10 @@ namespace berth {
 class PrivatePools {
  public:
   void add(std::shared_ptr<DevicePool> pool);
+  /// `handle` is the reference of the open pool's handles, until it is closed.
+  void attach(const DevicePool& pool, std::shared_ptr<DevicePool>& handle) noexcept;
+  /// The handles of open pools lose their reference, so that they have no effect from now on.
+  void detach_handles() noexcept;
   /// No allocation from the pool follows.
   void close(const DevicePool& pool);
   /// Returns the unused memory of closed pools, and destroys those without live blocks. Returns the
@@ -25,6 +30,10 @@ class PrivatePools {
   std::size_t clean_up();
 
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
+  [[nodiscard]] bool has_open() const {
+    const MutexLock lock(mutex_);
+    return !std::ranges::all_of(entries_, &Entry::closed);
+  }
   // Oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> all() const;
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> open() const { return in_state(false); }
@@ -36,8 +45,10 @@ class PrivatePools {
   struct Entry {
     std::shared_ptr<DevicePool> pool;
     bool closed = false;
+    std::shared_ptr<DevicePool>* handle = nullptr;
   };
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> in_state(bool closed) const;
+  Entry& open_entry(const DevicePool& pool) BERTH_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<Entry> entries_ BERTH_GUARDED_BY(mutex_);

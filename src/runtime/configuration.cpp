@@ -165,7 +165,10 @@ constexpr Key kKeys[] = {
      [](Options& o, Text t) {
        return assign(o.device_allocator.cross_stream_reuse, read_word(t, kReuses));
      },
-     [](const Options& o) { return word_text(o.device_allocator.cross_stream_reuse, kReuses); }},
+     [](const Options& o) {
+       return word_text("DeviceAllocatorOptions::cross_stream_reuse",
+                        o.device_allocator.cross_stream_reuse, kReuses);
+     }},
     {{"virtual_memory", "on or off"},
      [](Options& o, Text t) { return assign(o.device_allocator.virtual_memory, read_switch(t)); },
      [](const Options& o) { return switch_text(o.device_allocator.virtual_memory); }},
@@ -221,7 +224,9 @@ constexpr Key kKeys[] = {
      [](const Options& o) { return std::to_string(o.stream_pool.streams_max); }},
     {{"streams_on_shortage", "share, wait or fail"},
      [](Options& o, Text t) { return assign(o.stream_pool.on_shortage, read_word(t, kShortages)); },
-     [](const Options& o) { return word_text(o.stream_pool.on_shortage, kShortages); }},
+     [](const Options& o) {
+       return word_text("StreamPoolOptions::on_shortage", o.stream_pool.on_shortage, kShortages);
+     }},
     {{"events_max", "1 or more"},
      [](Options& o, Text t) { return assign(o.event_pool.events_max, read_count(t, 1)); },
      [](const Options& o) { return std::to_string(o.event_pool.events_max); }},
@@ -237,10 +242,15 @@ constexpr Key kKeys[] = {
      [](Options& o, Text t) {
        return assign(o.copier.on_staging_shortage, read_word(t, kStagingShortages));
      },
-     [](const Options& o) { return word_text(o.copier.on_staging_shortage, kStagingShortages); }},
+     [](const Options& o) {
+       return word_text("CopierOptions::on_staging_shortage", o.copier.on_staging_shortage,
+                        kStagingShortages);
+     }},
     {{"copy_gates", "auto, on or off"},
      [](Options& o, Text t) { return assign(o.copier.gates, read_word(t, kCopyGates)); },
-     [](const Options& o) { return word_text(o.copier.gates, kCopyGates); }},
+     [](const Options& o) {
+       return word_text("CopierOptions::gates", o.copier.gates, kCopyGates);
+     }},
     {{"copy_workers", "default, or 1 to 64"},
      [](Options& o, Text t) { return assign_or("default", o.copier.workers, t, read_workers); },
      [](const Options& o) { return text_or("default", o.copier.workers, count_text); }},

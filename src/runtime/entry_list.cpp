@@ -2,7 +2,6 @@
 #include "runtime/entry_list.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
+#include "base/nearest_word.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
 
@@ -18,38 +18,6 @@ namespace {
 
 /// Bounds the length of a message, whatever the length of the text.
 constexpr std::size_t kErrorsMax = 16;
-/// A longer word is not considered a misspelled key.
-constexpr std::size_t kNameMax = 64;
-
-/// The edit distance: the number of characters to insert, delete or replace.
-std::size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-/// The key that was probably meant; nullptr if none is similar. A key with an omission or an extra
-/// word is closer than a key with similar letters.
-const EntryKey* nearest(std::string_view name, const std::vector<EntryKey>& keys) {
-  if (name.size() < 4 || name.size() > kNameMax) return nullptr;
-  const auto distance = [name](const EntryKey& key) {
-    const bool part = name.find(key.name) != name.npos || key.name.find(name) != name.npos;
-    return std::pair(!part, edit_distance(name, key.name));
-  };
-  const auto best = std::ranges::min_element(keys, {}, distance);
-  if (best == keys.end()) return nullptr;
-  const auto [looks_alike, edits] = distance(*best);
-  return looks_alike && edits > name.size() / 3 ? nullptr : &*best;
-}
 
 /// As split(), but a comma inside brackets belongs to its entry.
 std::vector<std::string_view> split_around_lists(std::string_view text) {
@@ -68,10 +36,10 @@ std::vector<std::string_view> split_around_lists(std::string_view text) {
 }
 
 std::string unknown_key(std::string_view name, const EntryGrammar& grammar) {
-  if (const EntryKey* near = nearest(name, grammar.keys))
-    return format_text("unknown key {}, perhaps {}", quoted(name), near->name);
   std::vector<std::string_view> names;
   for (const EntryKey& key : grammar.keys) names.push_back(key.name);
+  const std::string_view near = nearest_word(name, names);
+  if (!near.empty()) return format_text("unknown key {}, perhaps {}", quoted(name), near);
   return format_text("unknown key {} (accepted: {})", quoted(name), join_texts(names, ", "));
 }
 

@@ -11,6 +11,7 @@
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
+#include "base/text_list.hpp"
 
 namespace berth {
 namespace {
@@ -104,6 +105,12 @@ std::string amount_text(MemoryAmount amount) {
 
 std::string switch_text(bool on) {
   return on ? "on" : "off";
+}
+
+void refuse_number(std::string_view option, long long number,
+                   const std::vector<std::string_view>& accepted) {
+  throw InvalidArgument(
+      format_text("{} is {}; accepted: {}", option, number, join_texts(accepted, ", ")));
 }
 
 std::string time_text(std::chrono::milliseconds time) {

@@ -11,10 +11,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "berth/memory_limits.hpp"
-
-#include "base/check.hpp"
 
 namespace berth {
 
@@ -39,6 +38,9 @@ std::string amount_text(MemoryAmount amount);
 std::string switch_text(bool on);
 std::string time_text(std::chrono::milliseconds time);
 
+[[noreturn]] void refuse_number(std::string_view option, long long number,
+                                const std::vector<std::string_view>& accepted);
+
 /// A value that is written as one of a few words.
 template <class Value>
 struct Word {
@@ -52,12 +54,14 @@ std::optional<Value> read_word(std::string_view text, const Word<Value> (&words)
   }
   return std::nullopt;
 }
-/// `value` must be among `words`.
+/// Errors  InvalidArgument: the option of this name has none of the values.
 template <class Value, std::size_t N>
-std::string word_text(Value value, const Word<Value> (&words)[N]) {
+std::string word_text(std::string_view option, Value value, const Word<Value> (&words)[N]) {
   const auto* const found = std::ranges::find(words, value, &Word<Value>::value);
-  BERTH_CHECK(found != std::end(words));
-  return std::string(found->text);
+  if (found != std::end(words)) return std::string(found->text);
+  std::vector<std::string_view> accepted;
+  for (const Word<Value>& word : words) accepted.push_back(word.text);
+  refuse_number(option, static_cast<long long>(value), accepted);
 }
 
 }  // namespace berth

@@ -11,6 +11,7 @@
 
 #include "base/format.hpp"
 #include "base/text_list.hpp"
+#include "device/type_name.hpp"
 
 namespace berth {
 namespace {
@@ -62,7 +63,7 @@ bool is_taken(std::string_view type, const std::vector<PjrtPlugin>& plugins) {
 
 std::optional<PjrtPlugin> read_plugin(std::string_view text) {
   const auto colon = text.find(':');
-  if (colon == text.npos || colon == 0) return std::nullopt;
+  if (colon == text.npos || !is_type_name(text.substr(0, colon))) return std::nullopt;
   PjrtPlugin plugin;
   plugin.type = text.substr(0, colon);
   std::string_view rest = text.substr(colon + 1);

@@ -19,7 +19,8 @@
 namespace berth {
 
 inline constexpr std::string_view kAcceptedPjrt =
-    "none, or TYPE:PATH[?NAME=VALUE&...];... with each TYPE once, not cpu or cuda";
+    "none, or TYPE:PATH[?NAME=VALUE&...];... with each TYPE once, 1 to 15 of a-z, 0-9 and _ that "
+    "begin with a letter, not cpu or cuda";
 
 /// nullopt: not accepted.
 std::optional<std::vector<PjrtPlugin>> read_pjrt(std::string_view text);

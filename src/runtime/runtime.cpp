@@ -11,9 +11,11 @@
 #include "berth/configuration.hpp"
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "base/text_list.hpp"
 #include "device/device_context.hpp"
+#include "device/known_context.hpp"
 #include "device/own_context.hpp"
 #include "device/visible_variables.hpp"
 #include "driver/once_value.hpp"
@@ -42,15 +44,26 @@ RuntimeOptions checked(RuntimeOptions options) {
   return options;
 }
 
-/// open_pjrt(), whose error has the variables that select devices of this type.
+/// open_pjrt(). If the plug-in refuses, the error has the variables that select devices of this
+/// type.
 std::unique_ptr<DeviceBackend> open_with_variables(const PjrtPlugin& plugin) {
-  try {
-    return open_pjrt(plugin);
-  } catch (const BackendError& error) {
+  const auto with_variables = [&plugin](const Error& error) {
     std::string message = error.what();
     for (const DeviceAttribute& variable : visible_variables(plugin.type, {}))
       message += "; " + variable_text(variable);
-    throw BackendError(message, error.driver_code());
+    return message;
+  };
+  try {
+    return open_pjrt(plugin);
+  } catch (const BackendError& error) {
+    throw BackendError(with_variables(error), error.driver_code());
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(with_variables(error), error.driver_code());
+  } catch (const Cancelled& error) {
+    throw Cancelled(with_variables(error));
+  } catch (const NotSupported& error) {
+    if (error.driver_code() == 0) throw;  // berth does not support the plug-in
+    throw NotSupported(with_variables(error), error.driver_code());
   }
 }
 
@@ -86,13 +99,16 @@ struct BERTH_HIDDEN Runtime::State {
       registry.register_backend(type, open_with_variables(plugin));
     } catch (const Error& error) {
       registry.note_backend_problem(type, error.what());
-      opened.driver->report(Severity::warning, format_text("device type {} has no devices: {}",
-                                                           type.name(), error.what()));
+      opened.driver->report(Severity::warning, [&] {
+        return format_text("device type {} has no devices: {}", type.name(), error.what());
+      });
     }
   }
 
   DeviceParts& parts_of(const DeviceContext& context) {
-    return parts[static_cast<std::size_t>(context.device().ordinal())];
+    const auto ordinal = static_cast<std::size_t>(context.device().ordinal());
+    BERTH_CHECK(ordinal < parts.size());
+    return parts[ordinal];
   }
 
   EventPool& events_of(DeviceContext& context) {
@@ -142,6 +158,16 @@ struct BERTH_HIDDEN Runtime::State {
 Runtime::Runtime(RuntimeOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 
 Runtime::~Runtime() {
+  const Driver& driver = *state_->opened.driver;
+  const std::size_t guards = driver.is_here() ? KnownContext::end_guards(driver) : 0;
+  if (guards > 0) {
+    driver.report(Severity::warning, [guards] {
+      return format_text(
+          "the Runtime ends within {} of its guards on this thread; accepted: each DeviceGuard and "
+          "StreamGuard ends first",
+          guards);
+    });
+  }
   state_->completions.finish();
 }
 
@@ -272,8 +298,8 @@ Stream Runtime::create_stream(Device device, StreamOptions options) {
   return {state_->registry.context(device), options};
 }
 
-EventLease Runtime::record(StreamRef stream) {
-  EventLease event = events(stream.device()).acquire();
+EventLease Runtime::record(StreamRef stream, EventOptions options) {
+  EventLease event = events(stream.device()).acquire(options);
   event->record(stream);
   return event;
 }

@@ -58,6 +58,12 @@ Descriptor make_event() {
 MemoryConnection::Impl::Impl(const DeviceRegistry& registry, int socket)
     : registry_(registry), ended_(make_event()), socket_(socket) {}
 
+MemoryConnection::Impl::~Impl() {
+  const MutexLock lock(mutex_);
+  for (const ShareMessage& message : arrived_) blocks_here_ -= message.blocks.size();
+  BERTH_CHECK(blocks_here_ == 0);  // SharedBlocks keep this alive until give_back()
+}
+
 std::size_t MemoryConnection::Impl::blocks_shared() const {
   origin_.require_here(kName);
   const MutexLock lock(mutex_);
@@ -138,7 +144,11 @@ std::size_t MemoryConnection::Impl::share_some(const DevicePool& pool,
     case MessageSocket::Sent::yes:
       break;
   }
-  for (auto& [number, block] : sent) block = std::move(blocks[number - next_number_]);
+  for (auto& [number, block] : sent) {
+    BERTH_CHECK(number - next_number_ < count);
+    block = std::move(blocks[number - next_number_]);
+    BERTH_CHECK(block.data() != nullptr);  // the other process has it now, so it must not be freed
+  }
   next_number_ += count;
   shared_.merge(sent);
   BERTH_CHECK(sent.empty());
@@ -168,6 +178,7 @@ void MemoryConnection::Impl::end() noexcept {
   }
   const std::size_t left = shared_.size();
   if (left > 0) {
+    BERTH_CHECK(driver_ != nullptr);  // of the blocks
     driver_->report(Severity::warning, [&] {
       return format_text("{} ends, and frees {} blocks that the other process has not returned",
                          kName, left);
@@ -175,6 +186,7 @@ void MemoryConnection::Impl::end() noexcept {
   }
   freed.swap(returned_);
   freed.merge(shared_);
+  BERTH_CHECK(shared_.empty());  // no number is in both
 }
 
 void MemoryConnection::Impl::pump() {
@@ -193,7 +205,10 @@ void MemoryConnection::Impl::pump() {
 
 void MemoryConnection::Impl::enter(Message message) {
   for (const std::uint64_t number : message.released) {
-    if (auto block = shared_.extract(number)) returned_.insert(std::move(block));
+    if (auto block = shared_.extract(number)) {
+      const bool is_new = returned_.insert(std::move(block)).inserted;
+      BERTH_CHECK(is_new);
+    }
   }
   if (!message.share) return;
   const std::size_t count = message.share->blocks.size();

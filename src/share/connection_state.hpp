@@ -50,6 +50,10 @@ class BERTH_HIDDEN MemoryConnection::Impl : public std::enable_shared_from_this<
   using Time = std::chrono::steady_clock::time_point;
 
   Impl(const DeviceRegistry& registry, int socket);
+  /// Each block of the other process has been returned, or was never received.
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   /// Contracts of these: MemoryConnection.
   void share(DevicePool& pool, std::span<Allocation> blocks, Time deadline) BERTH_EXCLUDES(mutex_);
@@ -79,6 +83,8 @@ class BERTH_HIDDEN MemoryConnection::Impl : public std::enable_shared_from_this<
   void pump() BERTH_REQUIRES(mutex_);
   void enter(Message message) BERTH_REQUIRES(mutex_);
   void send_releases() BERTH_REQUIRES(mutex_);
+  /// Adds a block of the other process to those to be returned. Cannot fail.
+  void add_release(std::uint64_t number) noexcept BERTH_REQUIRES(mutex_);
   /// Appends the blocks of all messages that have arrived.
   void import_arrived(std::vector<SharedBlock>& blocks) BERTH_REQUIRES(mutex_);
   /// Appends the blocks of one message. If it throws, nothing has changed.

@@ -40,8 +40,7 @@ void MemoryConnection::Impl::import_arrived(std::vector<SharedBlock>& blocks) {
       import(message, blocks);
     } catch (...) {
       if (!blocks.empty()) return;  // the next call reports it
-      for (const BlockRecord& block : message.blocks) releases_.push_back(block.number);
-      blocks_here_ -= message.blocks.size();
+      for (const BlockRecord& block : message.blocks) add_release(block.number);
       arrived_.pop_front();
       throw;
     }
@@ -64,8 +63,11 @@ void MemoryConnection::Impl::import(ShareMessage& message, std::vector<SharedBlo
   }
   blocks.reserve(blocks.size() + message.blocks.size());
   for (const BlockRecord& record : message.blocks) {
+    BERTH_CHECK(record.segment < segments.size());
     SharedBlock& block = blocks.emplace_back();
     block.segment_ = segments[record.segment];
+    const std::size_t segment_bytes = block.segment_->memory().bytes();
+    BERTH_CHECK(record.offset < segment_bytes && record.bytes <= segment_bytes - record.offset);
     block.data_ = reinterpret_cast<void*>(block.segment_->memory().address() + record.offset);
     block.bytes_ = record.bytes;
     block.device_ = device;
@@ -99,11 +101,15 @@ Device MemoryConnection::Impl::device_of(const std::string& uuid) const {
   }
 }
 
-void MemoryConnection::Impl::give_back(std::uint64_t number) noexcept {
-  const MutexLock lock(mutex_);
+void MemoryConnection::Impl::add_release(std::uint64_t number) noexcept {
   BERTH_CHECK(blocks_here_ > 0 && releases_.size() < releases_.capacity());
   --blocks_here_;
   releases_.push_back(number);
+}
+
+void MemoryConnection::Impl::give_back(std::uint64_t number) noexcept {
+  const MutexLock lock(mutex_);
+  add_release(number);
   try {
     send_releases();
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next call sends it

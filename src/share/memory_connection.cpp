@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.hpp"
 #include "base/fork.hpp"
 #include "share/connection_state.hpp"
 #include "stream/wait.hpp"
@@ -34,6 +35,7 @@ void SharedBlock::reset() noexcept {
   if (data_ == nullptr) return;
   data_ = nullptr;
   bytes_ = 0;
+  BERTH_CHECK(segment_ != nullptr);
   const std::shared_ptr<MemoryConnection::Impl> connection = segment_->connection();
   if (!connection->is_here()) return keep_until_exit(std::move(segment_));
   {

@@ -48,7 +48,7 @@ CUresult Call::enter(Function function, Needs needs) {
   state_ = installed_state();
   if (state_ != nullptr) {
     ++state_->calls[static_cast<std::size_t>(function)];
-    state_->call = site_ = {function, ++state_->calls_made};
+    state_->call = site_ = thread.last_call = {function, ++state_->calls_made};
     if (state_->log.on()) state_->log.call(site_);
   }
   if (thread.in_host_function) return CUDA_ERROR_NOT_PERMITTED;

@@ -11,15 +11,15 @@
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
+#include "base/nearest_word.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
+#include "sim/config_checks.hpp"
 
 namespace berth::sim {
 namespace {
 
 constexpr std::uint64_t kMemoryMax = 16ULL << 40;
-/// Devices and instances together; DeviceSet has a bit for each.
-constexpr int kPlacesMax = 64;
 
 /// Thrown by a setter; parse() adds the entry.
 struct RejectedValue {};
@@ -28,8 +28,8 @@ template <class T>
 T number(std::string_view text, T smallest, T largest) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) throw RejectedValue{};
-  if (value < smallest || value > largest) throw RejectedValue{};
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  if (!is_number || value < smallest || value > largest) throw RejectedValue{};
   return value;
 }
 
@@ -57,7 +57,6 @@ constexpr std::array<std::string_view, 4> kProgress = {"eager", "manual", "rando
 constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
 constexpr std::array<std::string_view, 3> kPageableAccess = {"none", "page_faults",
                                                              "host_page_tables"};
-
 constexpr std::array<std::string_view, 3> kLaunchBlocking = {"off", "on", "all"};
 constexpr std::array<std::string_view, 2> kThreads = {"together", "apart"};
 constexpr std::array<std::string_view, 2> kOnFinding = {"report", "abort"};
@@ -67,15 +66,16 @@ struct Check {
   std::string_view name;
   bool Checks::*member;
 };
-constexpr Check kChecks[] = {
-    {"race", &Checks::races}, {"aliasing", &Checks::aliasing}, {"leak", &Checks::leaks}};
+constexpr Check kChecks[] = {{"race", &Checks::races},
+                             {"aliasing", &Checks::aliasing},
+                             {"leak", &Checks::leaks},
+                             {"fault", &Checks::faults}};
 
 Checks parse_checks(std::string_view text) {
   if (text == "on" || text == "off") return text == "on";
   Checks checks = false;
   for (const std::string_view part : split(text, '/')) {
-    const auto* const named = std::find_if(std::begin(kChecks), std::end(kChecks),
-                                           [&](const Check& check) { return check.name == part; });
+    const auto* const named = std::ranges::find(kChecks, part, &Check::name);
     if (named == std::end(kChecks)) throw RejectedValue{};
     checks.*named->member = true;
   }
@@ -94,6 +94,23 @@ constexpr std::string_view kNoNode = "none";
 constexpr std::string_view kOff = "off";
 constexpr std::string_view kAuto = "auto";
 
+// Settings that are one value for all devices, or one for each, as in "80GiB/40GiB".
+template <class Read>
+auto read_each(std::string_view text, const Read& read) {
+  std::vector<decltype(read(text))> values;
+  for (const std::string_view part : split(text, '/')) values.push_back(read(trim(part)));
+  return values;
+}
+template <class Value, class Write>
+std::string text_of_each(const std::vector<Value>& values, const Write& write) {
+  std::vector<std::string> texts;
+  for (const Value of_one : values) texts.push_back(write(of_one));
+  return join_texts(texts, "/");
+}
+auto value_for(const auto& values, int physical) {
+  return values.size() == 1 ? values.front() : values.at(static_cast<std::size_t>(physical));
+}
+
 struct Key {
   std::string_view name;
   std::string_view accepted;
@@ -108,16 +125,10 @@ constexpr Key kKeys[] = {
      "bytes such as 80GiB, from one granule to 16 TiB, for all devices or one a device as in "
      "80GiB/40GiB",
      [](Config& c, std::string_view v) {
-       std::vector<std::uint64_t> memory;
-       for (std::string_view part : split(v, '/'))
-         memory.push_back(bytes(trim(part), 1, kMemoryMax));
-       c.memory = std::move(memory);
+       c.memory = read_each(v, [](std::string_view part) { return bytes(part, 1, kMemoryMax); });
      },
      [](const Config& c) {
-       std::vector<std::string> memory;
-       for (const std::uint64_t bytes_of_one : c.memory)
-         memory.push_back(std::to_string(bytes_of_one));
-       return join_texts(memory, "/");
+       return text_of_each(c.memory, [](std::uint64_t of_one) { return std::to_string(of_one); });
      }},
     {"progress", "eager, manual, random or timed",
      [](Config& c, std::string_view v) {
@@ -158,6 +169,16 @@ constexpr Key kKeys[] = {
     {"stall_ms", "1 to 3600000",
      [](Config& c, std::string_view v) { c.stall_ms = number(v, 1, 3600000); },
      [](const Config& c) { return std::to_string(c.stall_ms); }},
+    {"silence_ms", "0 to 3600000, 0 for never, or auto: 250, but 0 for a Simulator of a test",
+     [](Config& c, std::string_view v) {
+       if (v == kAuto)
+         c.silence_ms = std::nullopt;
+       else
+         c.silence_ms = number(v, 0, 3600000);
+     },
+     [](const Config& c) {
+       return c.silence_ms ? std::to_string(*c.silence_ms) : std::string(kAuto);
+     }},
     {"poison", "on or off",
      [](Config& c, std::string_view v) { c.poison = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.poison]); }},
@@ -166,16 +187,12 @@ constexpr Key kKeys[] = {
      [](const Config& c) { return std::to_string(c.registration_limit); }},
     {"numa", "a node from 0 to 1023 or none, for all devices or one a device as in 0/1",
      [](Config& c, std::string_view v) {
-       std::vector<int> nodes;
-       for (std::string_view part : split(v, '/'))
-         nodes.push_back(trim(part) == kNoNode ? -1 : number(trim(part), 0, 1023));
-       c.numa = std::move(nodes);
+       c.numa = read_each(
+           v, [](std::string_view part) { return part == kNoNode ? -1 : number(part, 0, 1023); });
      },
      [](const Config& c) {
-       std::vector<std::string> nodes;
-       for (const int node : c.numa)
-         nodes.push_back(node < 0 ? std::string(kNoNode) : std::to_string(node));
-       return join_texts(nodes, "/");
+       return text_of_each(
+           c.numa, [](int node) { return node < 0 ? std::string(kNoNode) : std::to_string(node); });
      }},
     {"same_host_address", "on or off",
      [](Config& c, std::string_view v) { c.same_host_address = choice(v, kSwitch) == 1; },
@@ -190,7 +207,7 @@ constexpr Key kKeys[] = {
     {"faults", "rules such as cuMemCreate@3=out_of_memory",
      [](Config& c, std::string_view v) { c.faults = FaultPlan::parse(v); },
      [](const Config& c) { return c.faults.text(); }},
-    {"checks", "on, off, or some of race, aliasing and leak as in race/leak",
+    {"checks", "on, off, or some of race, aliasing, leak and fault as in race/leak",
      [](Config& c, std::string_view v) { c.checks = parse_checks(v); },
      [](const Config& c) { return checks_text(c.checks); }},
     {"on_finding", "report or abort",
@@ -251,9 +268,15 @@ constexpr Key kKeys[] = {
        if (!c.launch_blocking) return std::string(kAuto);
        return std::string(kLaunchBlocking[static_cast<std::size_t>(*c.launch_blocking)]);
      }},
-    {"memory_operations", "on or off",
-     [](Config& c, std::string_view v) { c.memory_operations = choice(v, kSwitch) == 1; },
-     [](const Config& c) { return std::string(kSwitch[c.memory_operations]); }},
+    {"memory_operations", "on or off, for all devices or one a device as in on/off",
+     [](Config& c, std::string_view v) {
+       c.memory_operations =
+           read_each(v, [](std::string_view part) { return choice(part, kSwitch) == 1; });
+     },
+     [](const Config& c) {
+       return text_of_each(c.memory_operations,
+                           [](bool of_one) { return std::string(kSwitch[of_one]); });
+     }},
     {"kernels", "refuse, skip or host",
      [](Config& c, std::string_view v) { c.kernels = static_cast<Kernels>(choice(v, kKernels)); },
      [](const Config& c) { return std::string(kKernels[static_cast<std::size_t>(c.kernels)]); }},
@@ -263,53 +286,6 @@ const Key* find_key(std::string_view name) {
   for (const Key& key : kKeys)
     if (key.name == name) return &key;
   return nullptr;
-}
-
-/// Checks that involve several settings.
-void check_count(const Config& config, std::string_view key, std::size_t values) {
-  if (values == 1 || values == static_cast<std::size_t>(config.devices)) return;
-  throw InvalidArgument(
-      format_text("simulator: {} names {} devices, but devices={}; accepted: one value for all, or "
-                  "one a device",
-                  key, values, config.devices));
-}
-
-void check_memory(const Config& config) {
-  check_count(config, "memory", config.memory.size());
-  for (const std::uint64_t memory : config.memory)
-    if (memory < config.granularity)
-      throw InvalidArgument(format_text("simulator: memory={} is less than one granule of {} B",
-                                        memory, config.granularity));
-}
-
-void check_mig(const Config& config) {
-  for (const auto& [slot, instances] : config.mig) {
-    if (slot >= config.devices)
-      throw InvalidArgument(
-          format_text("simulator: mig names device {}, but devices={}", slot, config.devices));
-    if (instances == 0) continue;
-    const MigInstance instance = mig_instance(slot, 0, instances);
-    if (mig_memory_bytes(instance, config.memory_of(slot), config.granularity) == 0)
-      throw InvalidArgument(
-          format_text("simulator: mig leaves less than one granule of {} B to each of {} instances "
-                      "of device {}",
-                      config.granularity, instances, slot));
-  }
-  const int places = config.places();
-  if (places > kPlacesMax)
-    throw InvalidArgument(
-        format_text("simulator: {} devices and instances of MIG; accepted: at most {} together",
-                    places, kPlacesMax));
-}
-
-void check_faults(const Config& config) {
-  for (const FaultRule& rule : config.faults.rules())
-    if (rule.fault.kind == Fault::Kind::lost &&
-        rule.fault.amount >= static_cast<std::uint64_t>(config.places()))
-      throw InvalidArgument(
-          format_text("simulator: faults: lost:{} names no device; accepted: the slot of a device "
-                      "or instance, 0 to {}",
-                      rule.fault.amount, config.places() - 1));
 }
 
 }  // namespace
@@ -327,11 +303,15 @@ int Config::places() const {
 }
 
 std::uint64_t Config::memory_of(int physical) const {
-  return memory.size() == 1 ? memory.front() : memory.at(static_cast<std::size_t>(physical));
+  return value_for(memory, physical);
 }
 
 int Config::numa_of(int physical) const {
-  return numa.size() == 1 ? numa.front() : numa.at(static_cast<std::size_t>(physical));
+  return value_for(numa, physical);
+}
+
+bool Config::memory_operations_of(int physical) const {
+  return value_for(memory_operations, physical);
 }
 
 Config Config::parse(std::string_view text) {
@@ -345,6 +325,10 @@ Config Config::parse(std::string_view text) {
     if (equals == std::string_view::npos || key == nullptr) {
       std::vector<std::string_view> names;
       for (const Key& known : kKeys) names.push_back(known.name);
+      if (const std::string_view near = nearest_word(name, names);
+          equals != entry.npos && !near.empty())
+        throw InvalidArgument(
+            format_text("simulator: {} is not a setting; perhaps {}", quoted(trim(entry)), near));
       throw InvalidArgument(
           format_text("simulator: {} is not a setting; accepted: key=value with the keys {}",
                       quoted(trim(entry)), join_texts(names, ", ")));
@@ -361,22 +345,14 @@ Config Config::parse(std::string_view text) {
                                         quoted(value), key->accepted));
     }
   }
-  check_memory(config);
-  check_count(config, "numa", config.numa.size());
-  check_mig(config);
-  check_faults(config);
+  check_settings(config);
   return config;
 }
 
 std::string Config::to_text() const {
-  std::string text;
-  for (const Key& key : kKeys) {
-    if (!text.empty()) text += ',';
-    text += key.name;
-    text += '=';
-    text += key.get(*this);
-  }
-  return text;
+  std::vector<std::string> texts;
+  for (const Key& key : kKeys) texts.push_back(format_text("{}={}", key.name, key.get(*this)));
+  return join_texts(texts, ",");
 }
 
 }  // namespace berth::sim

@@ -36,6 +36,9 @@ enum class DeviceOrder {
 inline constexpr int kConnectionsMax = 32;
 inline constexpr int kConnectionsDefault = 8;
 
+/// The default of Config::silence_ms where no test drives the simulator.
+inline constexpr int kSilenceMsDefault = 250;
+
 /// How the race detector orders host threads, whose locks it cannot see.
 enum class HostThreads {
   together,  ///< work that one thread has waited for is complete for all threads
@@ -59,17 +62,19 @@ enum class PageableAccess {
 
 /// The checks. A lack of progress is always reported, because it changes the results of calls.
 struct Checks {
-  Checks(bool all = true) : races(all), aliasing(all), leaks(all) {}  // NOLINT: on or off
+  Checks(bool all = true)
+      : races(all), aliasing(all), leaks(all), faults(all) {}  // NOLINT: on or off
 
   [[nodiscard]] bool any_use() const { return races || aliasing; }
   /// Whether findings that begin with `kind` are enabled.
   [[nodiscard]] bool wants(std::string_view kind) const;
-  explicit operator bool() const { return any_use() || leaks; }
+  explicit operator bool() const { return any_use() || leaks || faults; }
   bool operator==(const Checks&) const = default;
 
   bool races;
   bool aliasing;
   bool leaks;
+  bool faults;
 };
 
 /// The effect of a finding in a program that runs without a test.
@@ -116,6 +121,10 @@ struct Config {
   /// Milliseconds that a host call waits for a value that no pending work writes
   /// (cuStreamWaitValue) before the wait is reported and its context fails; 1 to 3600000.
   int stall_ms = 10000;
+  /// Milliseconds without a driver call after which pending work runs nevertheless, in the random
+  /// and the timed mode; 0 to 3600000, 0 for never. "auto", nullopt here: 250, but never for the
+  /// Simulator of a test, whose calls and seed alone are to determine the order.
+  std::optional<int> silence_ms = std::nullopt;
   /// Whether new memory starts with a page of 0xA5, so that code that assumes zeros fails.
   bool poison = true;
   /// The size in bytes from which a registration of host memory fails, as with current drivers.
@@ -131,7 +140,7 @@ struct Config {
   PageableAccess pageable_access = PageableAccess::none;
   /// The calls that fail; the syntax is in fault_plan.hpp.
   FaultPlan faults;
-  /// "on", "off", or a selection of race, aliasing and leak, such as "race/leak".
+  /// "on", "off", or a selection of race, aliasing, leak and fault, such as "race/leak".
   Checks checks;
   /// The effect of a finding. Ignored by a test's Simulator.
   OnFinding on_finding = OnFinding::report;
@@ -150,16 +159,18 @@ struct Config {
   /// otherwise streams take them in turn.
   std::optional<int> connections = std::nullopt;
   /// The number of operations in a stream at which a call that submits another blocks; 1 to
-  /// 1048576, or "off", 0 here, for no limit.
-  int queue_entries = 0;
+  /// 1048576, or "off", 0 here, for no limit. NVIDIA documents no number; the default is what
+  /// hardware was seen to take (NVIDIA forum, topic 68937).
+  int queue_entries = 1024;
   /// Whether a waiting call blocks calls of other threads in its context.
   bool driver_lock = false;
   /// Which calls that submit to a stream wait for it. "auto", nullopt here: `work` if
   /// CUDA_LAUNCH_BLOCKING is 1 when the simulator is created, otherwise `none`.
   std::optional<LaunchBlocking> launch_blocking = std::nullopt;
-  /// Whether the stream memory operations (cuStreamWaitValue32 and the like) are supported; off:
-  /// they return CUDA_ERROR_NOT_SUPPORTED, and the device attributes report 0.
-  bool memory_operations = true;
+  /// Whether the stream memory operations (cuStreamWaitValue32 and the like) are supported, "on"
+  /// for all devices or "on/off" for each; off: they return CUDA_ERROR_NOT_SUPPORTED, and the
+  /// device attributes report 0. MIG instances are as their device.
+  std::vector<bool> memory_operations = {true};
   /// The effect of a kernel launch.
   Kernels kernels = Kernels::refuse;
 
@@ -170,6 +181,9 @@ struct Config {
 
   /// The NUMA node of the device in slot `physical`.
   [[nodiscard]] int numa_of(int physical) const;
+
+  /// Whether the device in slot `physical` supports stream memory operations.
+  [[nodiscard]] bool memory_operations_of(int physical) const;
 
   /// Keys in any order, each at most once; missing keys keep their defaults; empty text is valid.
   /// Errors InvalidArgument that names the entry and the accepted values.

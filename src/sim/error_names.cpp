@@ -11,7 +11,7 @@ constexpr ErrorName kErrorNames[] = {
     BERTH_SIM_ERROR(CUDA_SUCCESS, "no error"),
     BERTH_SIM_ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
     BERTH_SIM_ERROR(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
-    BERTH_SIM_ERROR(CUDA_ERROR_NOT_INITIALIZED, "the driver was not initialised by cuInit"),
+    BERTH_SIM_ERROR(CUDA_ERROR_NOT_INITIALIZED, "the driver was not initialized by cuInit"),
     BERTH_SIM_ERROR(CUDA_ERROR_DEINITIALIZED, "the driver is shutting down"),
     BERTH_SIM_ERROR(CUDA_ERROR_STUB_LIBRARY, "the library is a stub"),
     BERTH_SIM_ERROR(CUDA_ERROR_DEVICE_UNAVAILABLE, "the device is busy or unavailable"),
@@ -24,6 +24,7 @@ constexpr ErrorName kErrorNames[] = {
     BERTH_SIM_ERROR(CUDA_ERROR_ALREADY_MAPPED, "the resource is mapped already"),
     BERTH_SIM_ERROR(CUDA_ERROR_NOT_MAPPED, "the resource is not mapped"),
     BERTH_SIM_ERROR(CUDA_ERROR_ECC_UNCORRECTABLE, "uncorrectable memory error"),
+    BERTH_SIM_ERROR(CUDA_ERROR_INVALID_PTX, "the PTX cannot be compiled"),
     BERTH_SIM_ERROR(CUDA_ERROR_UNSUPPORTED_LIMIT, "the limit is not supported"),
     BERTH_SIM_ERROR(CUDA_ERROR_CONTEXT_ALREADY_IN_USE, "the context is in use by another thread"),
     BERTH_SIM_ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "the devices cannot access each other"),
@@ -48,6 +49,8 @@ constexpr ErrorName kErrorNames[] = {
     BERTH_SIM_ERROR(CUDA_ERROR_ILLEGAL_INSTRUCTION, "illegal instruction on the device"),
     BERTH_SIM_ERROR(CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address on the device"),
     BERTH_SIM_ERROR(CUDA_ERROR_LAUNCH_FAILED, "device work failed"),
+    BERTH_SIM_ERROR(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                    "the blocks of the cooperative launch do not fit at the same time"),
     BERTH_SIM_ERROR(CUDA_ERROR_NOT_PERMITTED, "not permitted here"),
     BERTH_SIM_ERROR(CUDA_ERROR_NOT_SUPPORTED, "not supported"),
     BERTH_SIM_ERROR(CUDA_ERROR_SYSTEM_NOT_READY, "the system is not ready for CUDA"),
@@ -66,6 +69,7 @@ constexpr ErrorName kErrorNames[] = {
     BERTH_SIM_ERROR(CUDA_ERROR_TIMEOUT, "the wait timed out"),
     BERTH_SIM_ERROR(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the executable graph cannot be updated"),
     BERTH_SIM_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, "an external device failed"),
+    BERTH_SIM_ERROR(CUDA_ERROR_INVALID_CLUSTER_SIZE, "invalid size of clusters"),
     BERTH_SIM_ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 
@@ -77,6 +81,11 @@ const ErrorName* find_error_name(CUresult code) {
   for (const ErrorName& known : kErrorNames)
     if (known.code == code) return &known;
   return nullptr;
+}
+
+std::string error_text(CUresult code) {
+  const ErrorName* const known = find_error_name(code);
+  return known != nullptr ? known->name : std::to_string(static_cast<int>(code));
 }
 
 }  // namespace berth::sim

@@ -4,6 +4,8 @@
 
 #include <cuda.h>
 
+#include <string>
+
 namespace berth::sim {
 
 struct ErrorName {
@@ -14,5 +16,8 @@ struct ErrorName {
 
 /// Null for an unknown code.
 const ErrorName* find_error_name(CUresult code);
+
+/// Its name, or else its number.
+std::string error_text(CUresult code);
 
 }  // namespace berth::sim

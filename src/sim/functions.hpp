@@ -89,6 +89,7 @@
   X(cuMemHostUnregister,           plain, 4000) \
   X(cuPointerGetAttribute,         plain, 4000) \
   X(cuPointerGetAttributes,        plain, 7000) \
+  X(cuPointerSetAttribute,         plain, 6000) \
   X(cuMemGetAllocationGranularity, plain, 10020) \
   X(cuMemAddressReserve,           plain, 10020) \
   X(cuMemAddressFree,              plain, 10020) \
@@ -141,6 +142,7 @@
   X(cuLaunchHostFunc,              plain, 10000) \
   X(cuLaunchKernel,                plain, 4000) \
   X(cuLaunchKernelEx,              plain, 11060) \
+  X(cuLaunchCooperativeKernel,     plain, 9000) \
   X(cuModuleLoad,                  plain, 2000) \
   X(cuModuleLoadData,              plain, 2000) \
   X(cuModuleLoadDataEx,            plain, 2010) \
@@ -154,6 +156,11 @@
   X(cuFuncSetCacheConfig,          plain, 3000) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor, plain, 6050) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, plain, 7000) \
+  X(cuOccupancyMaxPotentialBlockSize, plain, 6050) \
+  X(cuOccupancyMaxPotentialBlockSizeWithFlags, plain, 7000) \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, plain, 10020) \
+  X(cuOccupancyMaxActiveClusters,  plain, 11070) \
+  X(cuOccupancyMaxPotentialClusterSize, plain, 11070) \
   X(cuLibraryLoadData,             plain, 12000) \
   X(cuLibraryLoadFromFile,         plain, 12000) \
   X(cuLibraryUnload,               plain, 12000) \
@@ -165,6 +172,14 @@
   X(cuKernelGetAttribute,          plain, 12000) \
   X(cuKernelSetAttribute,          plain, 12000) \
   X(cuKernelSetCacheConfig,        plain, 12000) \
+  X(cuModuleGetFunctionCount,      plain, 12040) \
+  X(cuModuleEnumerateFunctions,    plain, 12040) \
+  X(cuFuncGetParamInfo,            plain, 12040) \
+  X(cuFuncLoad,                    plain, 12040) \
+  X(cuFuncIsLoaded,                plain, 12040) \
+  X(cuLibraryGetKernelCount,       plain, 12040) \
+  X(cuLibraryEnumerateKernels,     plain, 12040) \
+  X(cuKernelGetParamInfo,          plain, 12040) \
   X(cuStreamAddCallback,           plain, 5000) \
   X(cuEventCreate,                 plain, 2000) \
   X(cuEventDestroy,                both,  2000) \
@@ -187,6 +202,8 @@
   X(cuMemcpy2DAsync,               v2,    3020) \
   X(cuMemcpy3D,                    v2,    3020) \
   X(cuMemcpy3DAsync,               v2,    3020) \
+  X(cuMemcpy3DPeer,                plain, 4000) \
+  X(cuMemcpy3DPeerAsync,           plain, 4000) \
   X(cuMemcpyBatchAsync,            v2,    13000) \
   X(cuMemcpy3DBatchAsync,          v2,    13000) \
   X(cuMemcpyWithAttributesAsync,   plain, 13020) \

@@ -3,6 +3,7 @@
 #include "sim/per_thread_functions.hpp"
 
 #include "sim/device/context.hpp"
+#include "sim/reported_functions.hpp"
 
 namespace berth::sim {
 namespace {
@@ -37,11 +38,13 @@ struct PerThread<function> {
 
 extern "C" {
 #define BERTH_SIM_DEFINE_PER_THREAD(symbol, name) \
-  decltype(::symbol)* const berth_sim_##name = &PerThread<&berth_sim_##symbol>::call;
+  decltype(::symbol)* const berth_sim_##name =    \
+      &Reported<Function::k_##symbol, &PerThread<&berth_sim_##symbol>::call>::call;
 BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_DEFINE_PER_THREAD)
 #undef BERTH_SIM_DEFINE_PER_THREAD
 decltype(&berth_sim_cuMemPrefetchAsync_v1) const berth_sim_cuMemPrefetchAsync_ptsz =
-    &PerThread<&berth_sim_cuMemPrefetchAsync_v1>::call;
+    &Reported<Function::k_cuMemPrefetchAsync,
+              &PerThread<&berth_sim_cuMemPrefetchAsync_v1>::call>::call;
 }
 
 }  // namespace berth::sim

@@ -31,6 +31,7 @@
   X(cuStreamAddCallback,     cuStreamAddCallback_ptsz) \
   X(cuLaunchKernel,          cuLaunchKernel_ptsz) \
   X(cuLaunchKernelEx,        cuLaunchKernelEx_ptsz) \
+  X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz) \
   X(cuEventRecord,           cuEventRecord_ptsz) \
   X(cuMemcpyAsync,           cuMemcpyAsync_ptsz) \
   X(cuMemcpyPeerAsync,       cuMemcpyPeerAsync_ptsz) \
@@ -47,6 +48,8 @@
   X(cuMemcpy2DAsync,         cuMemcpy2DAsync_v2_ptsz) \
   X(cuMemcpy3D,              cuMemcpy3D_v2_ptds) \
   X(cuMemcpy3DAsync,         cuMemcpy3DAsync_v2_ptsz) \
+  X(cuMemcpy3DPeer,          cuMemcpy3DPeer_ptds) \
+  X(cuMemcpy3DPeerAsync,     cuMemcpy3DPeerAsync_ptsz) \
   X(cuMemcpyBatchAsync,      cuMemcpyBatchAsync_v2_ptsz) \
   X(cuMemcpy3DBatchAsync,    cuMemcpy3DBatchAsync_v2_ptsz) \
   X(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz) \

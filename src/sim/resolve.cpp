@@ -10,7 +10,9 @@
 #include "sim/functions.hpp"
 #include "sim/nvml/unsupported.hpp"
 #include "sim/per_thread_functions.hpp"
+#include "sim/reported_functions.hpp"
 #include "sim/state.hpp"
+#include "sim/unsupported_functions.hpp"
 
 namespace berth::sim {
 namespace {
@@ -97,11 +99,12 @@ struct Directory {
 Directory::Directory() {
 #define BERTH_SIM_ADD(symbol, names_, since)                                  \
   add_##names_(table, {#symbol, #symbol "_v2", #symbol "_v3", #symbol "_v4"}, \
-               {address_of(&berth_sim_##symbol), since});
+               {address_of(berth_sim_reported_##symbol), since});
   BERTH_SIM_FUNCTIONS(BERTH_SIM_ADD)
 #undef BERTH_SIM_ADD
-#define BERTH_SIM_ADD_PER_THREAD(symbol, name) \
-  add_per_thread(table, #name, address_of(&berth_sim_##symbol), address_of(berth_sim_##name));
+#define BERTH_SIM_ADD_PER_THREAD(symbol, name)                          \
+  add_per_thread(table, #name, address_of(berth_sim_reported_##symbol), \
+                 address_of(berth_sim_##name));
   BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_ADD_PER_THREAD)
 #undef BERTH_SIM_ADD_PER_THREAD
   add_plain(table, {"cuMemPrefetchAsync_ptsz"},
@@ -150,6 +153,48 @@ Entry find_for(std::string_view symbol, int version) {
   return is_base_name ? find(symbol) : Entry{};
 }
 
+/// A function without simulation.
+struct Unsupported {
+  std::string_view symbol;
+  int since;
+  CUresult (*address)();
+};
+
+constexpr Unsupported kUnsupported[] = {
+#define BERTH_SIM_ROW(symbol, since) {#symbol, since, &berth_sim_unsupported_##symbol},
+    BERTH_SIM_UNSUPPORTED(BERTH_SIM_ROW)
+#undef BERTH_SIM_ROW
+};
+
+bool is_per_thread(std::string_view symbol) {
+  return symbol.ends_with("_ptsz") || symbol.ends_with("_ptds");
+}
+
+std::string_view base_name(std::string_view symbol) {
+  if (is_per_thread(symbol)) symbol.remove_suffix(5);
+  const bool has_version = symbol[symbol.size() - 3] == '_' && symbol[symbol.size() - 2] == 'v';
+  if (has_version) symbol.remove_suffix(3);
+  return symbol;
+}
+
+/// The newest ABI without simulation that existed in `version`, or else the oldest one.
+Entry find_unsupported(std::string_view symbol, int version, bool per_thread) {
+  const Unsupported* found = nullptr;
+  const auto is_better = [&](const Unsupported& row) {
+    if (found == nullptr) return true;
+    const bool existed = row.since <= version;
+    if (existed != (found->since <= version)) return existed;
+    if (row.since != found->since) return existed == (row.since > found->since);
+    return is_per_thread(row.symbol) == per_thread;
+  };
+  for (const Unsupported& row : kUnsupported) {
+    const bool is_form =
+        base_name(row.symbol) == symbol && (per_thread || !is_per_thread(row.symbol));
+    if ((is_form || row.symbol == symbol) && is_better(row)) found = &row;
+  }
+  return found == nullptr ? Entry{} : Entry{address_of(found->address), found->since};
+}
+
 /// Whether the simulated driver version has it.
 bool is_in_driver(const Entry& entry) {
   return entry.address != nullptr && entry.since <= simulated_driver_version();
@@ -157,6 +202,7 @@ bool is_in_driver(const Entry& entry) {
 
 }  // namespace
 
+// Without the functions that are not simulated, so that a Runtime treats them as missing.
 void* resolve(const char* symbol) noexcept {
   if (symbol == nullptr) return nullptr;
   const Entry entry = find(symbol);
@@ -180,6 +226,12 @@ CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int 
   Entry entry = find_for(symbol, version);
   if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && entry.per_thread != nullptr)
     entry = {entry.per_thread, std::max(entry.since, kPerThreadFormsSince)};
+  if (!is_in_driver(entry) || entry.since > version) {
+    const bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    const Entry other = find_unsupported(symbol, version, per_thread);
+    const bool is_older = entry.address == nullptr || other.since <= version;
+    if (other.address != nullptr && is_older) entry = other;
+  }
   const bool in_driver = is_in_driver(entry);
   const bool in_version = in_driver && entry.since <= version;
   *function = in_version ? entry.address : nullptr;

@@ -38,6 +38,14 @@ Config environment_config() {
   return Config::parse(trusted_env("BERTH_SIM").value_or(""));
 }
 
+/// If another thread keeps the lock, the last power of two remains.
+template <ProcessCount State::*count>
+void tell_at_exit() {
+  if (!mutex.try_lock()) return;
+  if (State* const state = installed_state()) (state->*count).tell(true);
+  mutex.unlock();
+}
+
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -53,7 +61,9 @@ State::State(Config config_, bool alone)
           config.log, [this] { return scheduler.now_ns(); }, alone),
       stacks(config.call_sites),
       findings(alone, config, log),
-      skipped_launches(alone, findings),
+      failed_calls(findings, &Findings::note_failed_calls, &tell_at_exit<&State::failed_calls>),
+      skipped_launches(findings, &Findings::note_skipped_launches,
+                       &tell_at_exit<&State::skipped_launches>),
       order(config.checks.any_use(), config.threads == HostThreads::apart),
       races(config.checks.any_use(), order, findings),
       channels(config),
@@ -61,7 +71,7 @@ State::State(Config config_, bool alone)
       launch_blocking(config.launch_blocking.value_or(
           env("CUDA_LAUNCH_BLOCKING").value_or("") == "1" ? LaunchBlocking::work
                                                           : LaunchBlocking::none)),
-      scheduler(*this, config) {
+      scheduler(*this, config, config.silence_ms.value_or(alone ? kSilenceMsDefault : 0)) {
   const auto add = [&](const DeviceFacts& facts, std::uint64_t bytes) {
     const int slot = static_cast<int>(devices.size());
     const Handle pool = pools.create(slot, 0U).handle;

@@ -14,9 +14,10 @@
 
 #include "base/mutex.hpp"
 #include "sim/check/call_stacks.hpp"
+#include "sim/check/ended_memory.hpp"
 #include "sim/check/event_log.hpp"
+#include "sim/check/process_count.hpp"
 #include "sim/check/race_detector.hpp"
-#include "sim/check/skipped_launches.hpp"
 #include "sim/check/stream_order.hpp"
 #include "sim/config.hpp"
 #include "sim/device/context.hpp"
@@ -108,7 +109,9 @@ struct State {
   EventLog log;
   CallStacks stacks;
   Findings findings;
-  SkippedLaunches skipped_launches;
+  EndedMemory ended_memory;
+  ProcessCount failed_calls;      ///< that returned an error
+  ProcessCount skipped_launches;  ///< by kernels=skip
   HappensBefore order;
   RaceDetector races;
   MemoryPools pools;

@@ -150,6 +150,7 @@ void write(JsonWriter& json, const BufferCounters& buffers) {
       .field("bytes_written", buffers.bytes_written)
       .field("bytes_read", buffers.bytes_read)
       .field("bytes_copied", buffers.bytes_copied)
+      .field("staging_bytes", buffers.staging_bytes)
       .end_object();
 }
 

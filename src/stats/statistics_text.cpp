@@ -93,6 +93,10 @@ void append_backend_devices(std::string& text, const std::vector<BackendDevice>&
                 format_text("  copies    {} written, {} read, {} between devices",
                             format_bytes(buffers.bytes_written), format_bytes(buffers.bytes_read),
                             format_bytes(buffers.bytes_copied)));
+    if (buffers.staging_bytes > 0) {
+      append_line(text,
+                  format_text("  staging   {} for files", format_bytes(buffers.staging_bytes)));
+    }
     if (each.memory.bytes_used && each.memory.bytes_limit) {
       append_line(text,
                   format_text("  memory    {} of {} in use", format_bytes(*each.memory.bytes_used),

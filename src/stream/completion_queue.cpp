@@ -19,7 +19,6 @@
 #include "berth/completion_queue.hpp"
 
 #include <chrono>
-#include <condition_variable>
 #include <list>
 #include <map>
 #include <optional>
@@ -29,6 +28,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/condition_variable.hpp"
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "base/start_thread.hpp"
@@ -95,7 +95,7 @@ struct BERTH_HIDDEN CompletionQueue::State final : NoticeTarget {
   const EventPools events;
   const ForkOrigin origin;
   mutable Mutex mutex;
-  std::condition_variable_any changed;
+  ConditionVariable changed;
   std::map<std::uint64_t, Entry> outstanding BERTH_GUARDED_BY(mutex);
   std::list<std::uint64_t> notices BERTH_GUARDED_BY(mutex);  ///< some of removed entries
   bool finishing BERTH_GUARDED_BY(mutex) = false;
@@ -277,7 +277,10 @@ void CompletionQueue::State::finish() noexcept {
     ending = std::move(thread);
     changed.notify_one();
   }
-  BERTH_CHECK(ending.get_id() != std::this_thread::get_id());
+  BERTH_CHECK_USE(
+      ending.get_id() != std::this_thread::get_id(),
+      "CompletionQueue::finish() is called, or its Runtime destroyed, in a callback of the "
+      "queue (when_done(), on_done) or by an owner that the queue releases (keep_alive)");
   if (!ending.joinable()) return;
   ending.join();
   const MutexLock lock(mutex);

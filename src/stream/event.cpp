@@ -98,7 +98,17 @@ float elapsed_ms(EventRef start, EventRef end) {
   refuse_captured_mark(end, "measured to");
   const ContextScope scope(start.context());
   float milliseconds = 0;
-  start.context().driver().event_elapsed_time(&milliseconds, start.native(), end.native());
+  const Driver& driver = start.context().driver();
+  const CUresult result =
+      driver.try_event_elapsed_time(&milliseconds, start.native(), end.native());
+  if (result == CUDA_ERROR_INVALID_HANDLE) {
+    throw InvalidArgument(format_text(
+        "no time can be measured between two events of {}, because one was made without "
+        "EventOptions::timing, or was never recorded (cuEventElapsedTime: {}); accepted: "
+        "two recorded events of one device with timing",
+        start.device().to_string(), driver.describe(result)));
+  }
+  if (result != CUDA_SUCCESS) driver.raise(DriverCall::event_elapsed_time, result);
   return milliseconds;
 }
 

@@ -15,6 +15,7 @@
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
+#include "device/report_live.hpp"
 #include "stream/idle_list.hpp"
 #include "stream/pool_options.hpp"
 
@@ -82,6 +83,8 @@ struct BERTH_HIDDEN EventPool::State {
   EventItem* take_shared(bool timing, ThreadEvents* local) BERTH_REQUIRES(mutex);
   EventItem& create(EventOptions requested) BERTH_EXCLUDES(mutex);
   void give_back_slow(EventItem& item) noexcept BERTH_EXCLUDES(mutex);
+  /// Needs no host memory. Not in a forked child.
+  [[nodiscard]] std::size_t leases() const BERTH_EXCLUDES(mutex);
   void reclaim(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
     for (const std::size_t kind : {0, 1}) {
       thread.idle[kind].move_to(idle[kind], thread.idle[kind].count());
@@ -172,6 +175,17 @@ void EventPool::State::give_back_slow(EventItem& item) noexcept {
   if (local != nullptr) local->idle[item.timing].move_to(idle[item.timing], ThreadEvents::kBatch);
 }
 
+std::size_t EventPool::State::leases() const {
+  const MutexLock lock(mutex);
+  std::size_t unused = idle[0].count() + idle[1].count();
+  const EventThreads::ExclusiveAccess exclusive(threads);
+  exclusive.for_each([&](const ThreadEvents& thread) {
+    unused += thread.idle[0].count() + thread.idle[1].count();
+  });
+  BERTH_CHECK(unused <= events.size());
+  return events.size() - unused;
+}
+
 void check_options(const EventPoolOptions& options) {
   if (options.events_max == 0)
     throw InvalidArgument("EventPoolOptions::events_max is 0; accepted: 1 or more");
@@ -183,7 +197,12 @@ EventPool::EventPool(DeviceContext& context, EventPoolOptions options)
 }
 
 EventPool::~EventPool() {
-  if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
+  if (state_->origin.is_here()) {
+    report_live(state_->context.driver(), state_->context.device(), "events of ", state_->leases(),
+                "lease", "each EventLease and Transfer ends first");
+  } else {
+    keep_until_exit(std::move(state_));
+  }
 }
 
 Lease<EventPool> EventPool::acquire(EventOptions options) {
@@ -200,7 +219,8 @@ Lease<EventPool> EventPool::acquire(EventOptions options) {
 }
 
 void EventPool::give_back(EventItem& item) noexcept {
-  BERTH_CHECK(item.on_lease);
+  BERTH_CHECK_USE(item.on_lease,
+                  "an EventLease ends whose event EventPool::give_back() has returned before");
   item.on_lease = false;
   ThreadEvents* const local = state_->threads.local();
   if (local == nullptr || !local->keep(item)) state_->give_back_slow(item);
@@ -230,13 +250,7 @@ std::size_t EventPool::events_created() const {
 
 std::size_t EventPool::leases_live() const {
   state_->origin.require_here(state_->name());
-  const MutexLock lock(state_->mutex);
-  std::size_t idle = state_->idle[0].count() + state_->idle[1].count();
-  const EventThreads::ExclusiveAccess exclusive(state_->threads);
-  exclusive.for_each(
-      [&](const ThreadEvents& thread) { idle += thread.idle[0].count() + thread.idle[1].count(); });
-  BERTH_CHECK(idle <= state_->events.size());
-  return state_->events.size() - idle;
+  return state_->leases();
 }
 
 }  // namespace berth

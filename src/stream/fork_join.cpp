@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
@@ -49,6 +50,11 @@ void join(EventPool& events, StreamRef waiter, std::initializer_list<StreamRef> 
 ForkJoin::ForkJoin(StreamRef parent, StreamPool& streams, EventPool& events, std::size_t count,
                    int priority)
     : parent_(parent), pool_(&streams), events_(&events) {
+  if (count > kStreamsMax) {
+    throw InvalidArgument(
+        format_text("a stream of {} cannot be forked into {} streams{}; accepted: 0 to {}",
+                    parent.device().to_string(), count, negative_hint(count), kStreamsMax));
+  }
   leases_.reserve(count);
   streams_.reserve(count);
   for (std::size_t index = 0; index < count; ++index) leases_.push_back(streams.acquire(priority));

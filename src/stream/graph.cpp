@@ -2,6 +2,7 @@
 // Source: CUDA Driver API, cuStreamBeginCapture, cuStreamEndCapture, "Graph Management".
 #include "berth/graph.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <new>
 #include <string>
@@ -57,6 +58,7 @@ Graph::~Graph() {
   if (native_ == nullptr) return;
   const ContextScope scope(*context_, std::nothrow);
   context_->driver().graph_exec_destroy_or_report(native_);
+  context_->graphs_live().fetch_sub(1, std::memory_order_relaxed);
 }
 
 Graph::Graph(Graph&& other) noexcept
@@ -93,8 +95,8 @@ void Graph::replay(StreamRef stream) const {
 GraphCapture::GraphCapture(StreamRef stream) : stream_(stream), thread_(this_thread_number()) {
   if (stream.is_legacy_default() || stream.is_per_thread_default()) {
     throw InvalidArgument(format_text(
-        "the {} default stream of {} cannot be captured; accepted: a stream that was "
-        "made",
+        "the {} default stream of {} cannot be captured; accepted: a stream of a pool, or of "
+        "Runtime::create_stream()",
         stream.is_legacy_default() ? "legacy" : "per-thread", stream.device().to_string()));
   }
   DeviceContext& context = stream.context();
@@ -145,6 +147,7 @@ Graph GraphCapture::end() {
   const CUresult made = driver.try_graph_instantiate(&executable, graph, 0ULL);
   driver.graph_destroy_or_report(graph);
   if (made != CUDA_SUCCESS) driver.raise(DriverCall::graph_instantiate, made);
+  context.graphs_live().fetch_add(1, std::memory_order_relaxed);
   return {context, executable};
 }
 

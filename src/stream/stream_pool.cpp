@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -14,11 +13,13 @@
 
 #include "base/check.hpp"
 #include "base/check_choice.hpp"
+#include "base/condition_variable.hpp"
 #include "base/fork.hpp"
 #include "base/format.hpp"
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
+#include "device/report_live.hpp"
 #include "driver/once_value.hpp"
 #include "stream/capture.hpp"
 #include "stream/idle_list.hpp"
@@ -125,13 +126,15 @@ struct BERTH_HIDDEN StreamPool::State {
   /// Null if the stream does not belong to this pool.
   StreamItem* find(StreamRef stream) BERTH_REQUIRES(mutex);
   void give_back_slow(StreamItem& item) noexcept BERTH_EXCLUDES(mutex);
+  /// Needs no host memory. Not in a forked child.
+  [[nodiscard]] std::size_t leases() const BERTH_EXCLUDES(mutex);
   void reclaim(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
   const ForkOrigin origin;
   DeviceContext& context;
   const StreamPoolOptions options;
   mutable Mutex mutex;
-  std::condition_variable_any returned;  ///< also: created, or creation failed
+  ConditionVariable returned;  ///< also: created, or creation failed
   std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex);
   std::size_t waiting BERTH_GUARDED_BY(mutex) = 0;
   mutable StreamThreads threads;
@@ -303,6 +306,16 @@ void StreamPool::State::give_back_slow(StreamItem& item) noexcept {
   returned.notify_all();  // a waiting thread may need another priority
 }
 
+std::size_t StreamPool::State::leases() const {
+  const MutexLock lock(mutex);
+  std::size_t count = 0;
+  for (const auto& [priority, pool] : pools) {
+    for (const Pooled& pooled : pool.streams)
+      count += pooled.item.leases.load(std::memory_order_relaxed);
+  }
+  return count;
+}
+
 void check_options(const StreamPoolOptions& options) {
   if (options.streams_max == 0)
     throw InvalidArgument("StreamPoolOptions::streams_max is 0; accepted: 1 or more");
@@ -317,7 +330,12 @@ StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
 StreamPool::~StreamPool() {
   // In a forked child the state may be inconsistent, and destroying a condition variable waits for
   // its waiters.
-  if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
+  if (state_->origin.is_here()) {
+    report_live(state_->context.driver(), state_->context.device(), "streams of ", state_->leases(),
+                "lease", "each StreamLease and ForkJoin ends first");
+  } else {
+    keep_until_exit(std::move(state_));
+  }
 }
 
 Lease<StreamPool> StreamPool::acquire(int priority) {
@@ -329,7 +347,8 @@ Lease<StreamPool> StreamPool::acquire(int priority) {
 }
 
 void StreamPool::give_back(StreamItem& item) noexcept {
-  BERTH_CHECK(item.leases.load(std::memory_order_relaxed) > 0);
+  BERTH_CHECK_USE(item.leases.load(std::memory_order_relaxed) > 0,
+                  "a StreamLease ends whose stream StreamPool::give_back() has returned before");
   ThreadStreams* const local = state_->threads.local();
   if (local == nullptr || !local->keep(item)) state_->give_back_slow(item);
 }
@@ -370,13 +389,7 @@ std::size_t StreamPool::streams_created() const {
 
 std::size_t StreamPool::leases_live() const {
   state_->origin.require_here(state_->name());
-  const MutexLock lock(state_->mutex);
-  std::size_t count = 0;
-  for (const auto& [priority, pool] : state_->pools) {
-    for (const State::Pooled& pooled : pool.streams)
-      count += pooled.item.leases.load(std::memory_order_relaxed);
-  }
-  return count;
+  return state_->leases();
 }
 
 }  // namespace berth

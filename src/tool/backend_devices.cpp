@@ -56,11 +56,15 @@ std::string attribute_text(const DeviceAttribute& attribute) {
   return fmt::format("{} {}", printable(attribute.name), std::visit(Write{}, attribute.value));
 }
 
+std::vector<std::string> texts_of(const std::vector<DeviceAttribute>& attributes) {
+  std::vector<std::string> texts;
+  for (const DeviceAttribute& attribute : attributes) texts.push_back(attribute_text(attribute));
+  return texts;
+}
+
 std::string facts_line(const DeviceRegistry& devices, Device device,
                        const DeviceDescription& description) {
-  std::vector<std::string> parts;
-  for (const DeviceAttribute& attribute : description.attributes)
-    parts.push_back(attribute_text(attribute));
+  std::vector<std::string> parts = texts_of(description.attributes);
   if (const auto used = memory_of(devices, device).bytes_used)
     parts.push_back(format_bytes(*used) + " in use");
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -70,12 +74,16 @@ Json or_null(const std::optional<std::uint64_t>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json json_of(const std::vector<DeviceAttribute>& attributes) {
+  Json json = Json::object();
+  for (const DeviceAttribute& attribute : attributes)
+    std::visit([&](const auto& value) { json[attribute.name] = value; }, attribute.value);
+  return json;
+}
+
 Json device_json(const DeviceRegistry& devices, Device device) {
   const DeviceDescription description = devices.describe(device);
   const BackendMemory memory = memory_of(devices, device);
-  Json attributes = Json::object();
-  for (const DeviceAttribute& attribute : description.attributes)
-    std::visit([&](const auto& value) { attributes[attribute.name] = value; }, attribute.value);
   return {
       {"device", device.to_string()},
       {"name", description.name},
@@ -83,7 +91,7 @@ Json device_json(const DeviceRegistry& devices, Device device) {
       {"memory_bytes", or_null(description.memory_bytes)},
       {"memory",
        {{"bytes_used", or_null(memory.bytes_used)}, {"bytes_limit", or_null(memory.bytes_limit)}}},
-      {"attributes", std::move(attributes)}};
+      {"attributes", json_of(description.attributes)}};
 }
 
 std::string device_rows(const Table& table, const DeviceRegistry& devices, Device device) {
@@ -107,6 +115,8 @@ std::string backend_devices_text(const DeviceRegistry& devices, bool explain) {
                                   ? fmt::format("{}: {}", type.name(), devices.backend_name(type))
                                   : fmt::format("{}: no devices: {}", type.name(), problem);
     text += wrapped(printable(title), 0);
+    const std::vector<std::string> facts = texts_of(devices.backend_attributes(type));
+    if (!facts.empty()) text += wrapped(fmt::format("{}", fmt::join(facts, ", ")), kDetailIndent);
     const std::vector<DeviceExplanation> explained = devices.explain(type);
     if (problem.empty() || !explained.empty()) text += table.header();
     for (const DeviceExplanation& each : explained) {
@@ -127,6 +137,7 @@ Json backend_devices_json(const DeviceRegistry& devices) {
     Json& entry =
         list.emplace_back(Json{{"type", type.name()},
                                {"backend", name.empty() ? Json(nullptr) : Json(name)},
+                               {"attributes", json_of(devices.backend_attributes(type))},
                                {"problem", problem.empty() ? Json(nullptr) : Json(problem)},
                                {"devices", Json::array()},
                                {"hidden", Json::array()}});

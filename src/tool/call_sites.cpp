@@ -34,6 +34,21 @@ bool is_of_start(const CallFrame& frame) {
          frame.function == "_start";
 }
 
+/// What nvcc puts between a launch of a kernel and the runtime.
+bool is_of_compiler(const CallFrame& frame) {
+  return frame.function.starts_with("__device_stub__") ||
+         frame.function.starts_with("__cudaLaunchKernel") ||
+         frame.function.find("cudaLaunchKernel<") != std::string::npos;
+}
+
+/// Of the program itself, not of an installed package, of Python, or made by a package.
+bool is_of_program(const CallFrame& frame) {
+  if (frame.file.starts_with("<")) return false;
+  for (const char* const folder : {"/site-packages/", "/dist-packages/", "/lib/python3"})
+    if (frame.file.find(folder) != std::string::npos) return false;
+  return true;
+}
+
 std::string line_of(const CallFrame& frame) {
   if (!frame.file.empty()) {
     const std::string in = frame.function.empty() ? "" : " in " + frame.function;
@@ -73,10 +88,13 @@ void find_lines_in(const std::string& module, const std::vector<CallFrame*>& fra
 
 void SimFindings::find_source_lines() {
   std::map<std::string, std::vector<CallFrame*>> by_module;
+  const auto add = [&](SimUse& use) {
+    for (CallFrame& frame : use.frames)
+      if (!frame.module.empty()) by_module[frame.module].push_back(&frame);
+  };
   for (SimFinding& finding : findings_)
-    for (SimUse& use : finding.uses)
-      for (CallFrame& frame : use.frames)
-        if (!frame.module.empty()) by_module[frame.module].push_back(&frame);
+    for (SimUse& use : finding.uses) add(use);
+  if (first_failed_) add(*first_failed_);
   for (const auto& [module, frames] : by_module) find_lines_in(module, frames);
 }
 
@@ -84,9 +102,14 @@ std::vector<std::string> call_site_lines(const SimUse& use) {
   const bool has_python = std::any_of(use.frames.begin(), use.frames.end(),
                                       [](const CallFrame& frame) { return frame.module.empty(); });
   std::vector<std::string> lines;
+  bool has_program = false;
   for (const CallFrame& frame : use.frames) {
-    const bool is_shown = has_python ? frame.module.empty() : !is_of_start(frame);
-    if (is_shown && lines.size() < kLinesMax) lines.push_back(line_of(frame));
+    const bool is_shown =
+        has_python ? frame.module.empty() : !is_of_start(frame) && !is_of_compiler(frame);
+    const bool is_programs = !has_python || is_of_program(frame);
+    if (!is_shown || (lines.size() >= kLinesMax && (has_program || !is_programs))) continue;
+    lines.push_back(line_of(frame));
+    has_program = has_program || is_programs;
   }
   return lines;
 }

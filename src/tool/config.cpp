@@ -8,6 +8,7 @@
 #include "tool/output.hpp"
 #include "tool/session.hpp"
 #include "tool/table.hpp"
+#include "tool/wrapped.hpp"
 
 namespace berth::tool {
 namespace {
@@ -31,7 +32,7 @@ std::string rows_text(const std::vector<Row>& rows) {
   std::string text = table.header();
   for (const Row& row : rows) {
     text += table.row({row.is.key, row.is.value, row.by_default});
-    text += fmt::format("  {}\n", row.is.accepted);
+    text += wrapped(row.is.accepted, 2);
   }
   return text;
 }

@@ -188,7 +188,7 @@ void add_copy_command(CommandLine& berth) {
                "Of " + known_directions() + "; default: all\nthat the machine has");
   command.list("--kinds", options->kinds, "NAME,...",
                "Of the host's memory: pageable, pinned; default both");
-  command.count("--repeat", options->repeats, 1000, "How often, 1 to 1000; default 5");
+  command.count("--repeat", options->repeats, 1000, "Repetitions, 1 to 1000; default 5");
   command.flag("--check", options->check, "Compare every byte of one copy of each");
   command.text("--device", options->device, "DEVICE", "cuda or cuda:N; default cuda");
   add_common_options(command, options->common);

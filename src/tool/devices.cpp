@@ -190,10 +190,10 @@ Json devices_json(const DeviceRegistry& devices) {
 
 void add_devices_command(CommandLine& berth) {
   const auto options = std::make_shared<DevicesOptions>();
-  CommandOptions command = berth.add("devices", "Which devices there are, hidden ones too",
+  CommandOptions command = berth.add("devices", "List the devices, including hidden ones",
                                      [options] { return list_devices(*options); });
   add_common_options(command, *options);
-  command.flag("--explain", options->explain, "Say of each why it is visible or not");
+  command.flag("--explain", options->explain, "Explain why each is visible or hidden");
   command.text("--topology", options->topology, "TYPE:NAME",
                "List the devices of a topology of the plug-in for TYPE,\n"
                "without hardware: tpu:v5e:2x2x1");

@@ -15,7 +15,7 @@ enum class ExitCode : int {
 };
 
 inline constexpr const char* kExitCodeHelp =
-    "Exit code: 0 all is well, 1 something failed, 2 wrong usage,\n"
+    "Exit code: 0 success, 1 a failure, 2 invalid usage,\n"
     "3 no usable driver or device.";
 
 struct UsageError : std::runtime_error {

@@ -193,7 +193,7 @@ void add_replay_command(CommandLine& berth) {
   command.files("TRACE", options->traces,
                 "Traces in berth's format, or PyTorch memory snapshots,\n"
                 "plain or gzip");
-  command.count("--passes", options->passes, 1000, "How often, 1 to 1000; default 4");
+  command.count("--passes", options->passes, 1000, "Number of passes, 1 to 1000; default 4");
   command.flag("--validate", options->validate,
                "Check every block and counter after every operation");
   command.text("--limit", options->limit, "BYTES", "Reserve at most this much, such as 8GiB");

@@ -213,7 +213,7 @@ void add_options(CommandOptions& command, SimOptions& options) {
   command.count("--seeds", options.seeds, kSeedsMax,
                 "Runs the program N times, with the\nseeds from 1 on");
   command.list("--checks", options.checks, "LIST",
-               "off, or some of race,aliasing,leak;\ndefault: all");
+               "off, or some of race,aliasing,leak,\nfault; default: all");
   command.text("--faults", options.faults, "RULES",
                "Calls that fail, such as\ncuMemAlloc@3=out_of_memory");
   command.choice("--kernels", options.kernels, "WHAT",
@@ -256,8 +256,9 @@ void add_sim_command(CommandLine& berth) {
       "  berth sim --devices 4 --memory 24GiB --seeds 20 -- pytest tests/\n"
       "  berth sim --seed 3 --on-finding abort -- gdb --args ./pipeline\n",
       "Exit code: that of the program, 128 and the signal if one ended it; 1 also if\n"
-      "there are findings; 2 wrong usage, and nothing was run; 126 the program cannot\n"
-      "be executed, 127 it is not there.");
+      "there are findings; 2 invalid usage, nothing was run, or NVIDIA's runtime was\n"
+      "called, which cannot run; 126 the program cannot be executed, 127 it is not\n"
+      "there.");
 }
 
 }  // namespace berth::tool

@@ -9,6 +9,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tool/runtime_inside.hpp"
+
 namespace berth::tool {
 namespace {
 
@@ -48,6 +50,15 @@ std::string key_of(const SimFinding& finding) {
   return fmt::format("{}\n{}", finding.kind, fmt::join(uses, "\n"));
 }
 
+Counted sum_of(const std::map<std::pair<std::size_t, int>, Counted>& counts) {
+  Counted all;
+  for (const auto& [process, counted] : counts) {
+    all.count += counted.count;
+    all.is_exact = all.is_exact && counted.is_exact;
+  }
+  return all;
+}
+
 CallFrame parse_frame(const Json& json) {
   CallFrame frame;
   frame.function = json.at("function");
@@ -84,13 +95,12 @@ void SimFindings::read(const std::string& path) {
     if (!line.empty()) read_line(line);
 }
 
-SkippedLaunches SimFindings::skipped_launches() const {
-  SkippedLaunches all;
-  for (const auto& [process, skipped] : skipped_) {
-    all.count += skipped.count;
-    all.is_exact = all.is_exact && skipped.is_exact;
-  }
-  return all;
+Counted SimFindings::skipped_launches() const {
+  return sum_of(skipped_);
+}
+
+FailedCalls SimFindings::failed_calls() const {
+  return {sum_of(failed_), first_failed_.value_or(SimUse{})};
 }
 
 void SimFindings::read_line(const std::string& line) {
@@ -106,9 +116,18 @@ void SimFindings::add(const std::string& line) {
   const std::string record = json.at("record");
   if (record == "process") ++processes_;
   if (record == "more") ++cut_short_;
-  if (record == "private_table") nvidia_runtime_ = json.at("module");
+  if (record == "private_table" && nvidia_runtime_.empty()) {
+    const std::string module = json.at("module");
+    if (has_runtime_inside(module)) nvidia_runtime_ = module;
+  }
   if (record == "skipped_launches")
     skipped_[{runs_, json.at("pid").get<int>()}] = {json.at("count"), json.at("final")};
+  if (record == "failed_calls")
+    failed_[{runs_, json.at("pid").get<int>()}] = {json.at("count"), json.at("final")};
+  if (record == "failed_call" && !first_failed_) {
+    first_failed_ = SimUse{json.at("call"), json.at("error"), 0, {}};
+    for (const Json& frame : json.at("frames")) first_failed_->frames.push_back(parse_frame(frame));
+  }
   if (record != "finding") return;
   SimFinding finding = parse_finding(json);
   const std::string key = key_of(finding);

@@ -40,10 +40,16 @@ struct SimFinding {
   std::set<int> pids;
 };
 
-/// Launches of kernels that kernels=skip has skipped.
-struct SkippedLaunches {
+/// What processes count.
+struct Counted {
   std::uint64_t count = 0;
-  bool is_exact = true;  ///< otherwise a process was killed, and may have skipped more
+  bool is_exact = true;  ///< otherwise a process was killed, and may have counted more
+};
+
+/// Calls of the driver that returned an error.
+struct FailedCalls {
+  Counted counted;
+  SimUse first;  ///< does: the error
 };
 
 class SimFindings {
@@ -60,10 +66,13 @@ class SimFindings {
   [[nodiscard]] std::size_t processes() const { return processes_; }
   /// Processes that had more findings than they recorded.
   [[nodiscard]] std::size_t cut_short() const { return cut_short_; }
-  /// The file of a program or library that contains NVIDIA's runtime; empty: none.
+  /// The file of a program or library that contains NVIDIA's runtime, and has called it; empty:
+  /// none.
   [[nodiscard]] const std::string& nvidia_runtime() const { return nvidia_runtime_; }
+  /// Those that kernels=skip has skipped, in all runs and processes.
+  [[nodiscard]] Counted skipped_launches() const;
   /// In all runs and processes.
-  [[nodiscard]] SkippedLaunches skipped_launches() const;
+  [[nodiscard]] FailedCalls failed_calls() const;
   /// Lines that a process did not finish.
   [[nodiscard]] std::size_t unfinished() const { return unfinished_; }
 
@@ -77,12 +86,14 @@ class SimFindings {
   std::size_t cut_short_ = 0;
   std::size_t unfinished_ = 0;
   std::string nvidia_runtime_;
-  std::map<std::pair<std::size_t, int>, SkippedLaunches> skipped_;  // by run and process
+  std::map<std::pair<std::size_t, int>, Counted> skipped_;  // by run and process
+  std::map<std::pair<std::size_t, int>, Counted> failed_;
+  std::optional<SimUse> first_failed_;
   std::size_t runs_ = 0;
 };
 
 /// The call site of the use, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2". Only
-/// frames of Python, if there are any.
+/// frames of Python, if there are any; behind four of packages follows the nearest of the program.
 std::vector<std::string> call_site_lines(const SimUse& use);
 
 }  // namespace berth::tool

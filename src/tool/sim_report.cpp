@@ -28,8 +28,8 @@ std::string counted(std::size_t number, std::string_view noun) {
 /// What can be done about NVIDIA's runtime in this file.
 const char* advice_for(const std::string& file) {
   const std::string name = std::filesystem::path(file).filename();
-  if (name.starts_with("libcudart.so")) return "";
-  const bool is_library = name.starts_with("lib") && name.find(".so") != std::string::npos;
+  if (name.starts_with("libcudart.so")) return "; --preload loads berth's in its place";
+  const bool is_library = name.find(".so") != std::string::npos;
   return is_library ? ": the calls of this library fail, and a program can only do without them"
                     : "; link the runtime as a shared library (nvcc --cudart shared)";
 }
@@ -114,14 +114,17 @@ int SimReport::exit_code() const {
   const auto failed =
       std::find_if(runs.begin(), runs.end(), [](const SimRun& run) { return run.exit_code != 0; });
   if (failed != runs.end()) return failed->exit_code;
-  return static_cast<int>(reported().empty() ? ExitCode::ok : ExitCode::failed);
+  if (!reported().empty()) return static_cast<int>(ExitCode::failed);
+  return static_cast<int>(findings.nvidia_runtime().empty() ? ExitCode::ok : ExitCode::usage);
 }
 
 std::string SimReport::heading() const {
   const std::size_t count = reported().size();
   const std::string number = count == 0 ? "no findings" : counted(count, "finding");
   const std::string in = runs.size() == 1 ? "" : " in " + counted(runs.size(), "seed");
-  return fmt::format("berth sim: {}{}\n", number, in);
+  const bool is_partial = count == 0 && !findings.nvidia_runtime().empty();
+  return fmt::format("berth sim: {}{}{}\n", number, in,
+                     is_partial ? ", but calls could not be checked" : "");
 }
 
 std::string SimReport::seeds_text(std::vector<std::uint64_t> seeds) const {
@@ -183,7 +186,14 @@ std::string SimReport::notes() const {
   if (findings.unfinished() != 0)
     note(fmt::format("{} in the findings of a process that was killed cannot be read",
                      counted(findings.unfinished(), "line")));
-  if (const SkippedLaunches skipped = findings.skipped_launches(); skipped.count != 0)
+  if (const FailedCalls failed = findings.failed_calls(); failed.counted.count != 0) {
+    const std::vector<std::string> lines = call_site_lines(failed.first);
+    note(fmt::format("{}{} of the driver failed; the first: {}, {}{}{}",
+                     failed.counted.is_exact ? "" : "at least ",
+                     counted(failed.counted.count, "call"), failed.first.call, failed.first.does,
+                     lines.empty() ? "" : ", at ", lines.empty() ? "" : lines.front()));
+  }
+  if (const Counted skipped = findings.skipped_launches(); skipped.count != 0)
     note(fmt::format("results are garbage, because {}{} of kernels {} skipped (kernels=skip)",
                      skipped.is_exact ? "" : "at least ", counted(skipped.count, "launch"),
                      skipped.count == 1 ? "was" : "were"));
@@ -223,7 +233,8 @@ nlohmann::ordered_json SimReport::json() const {
           {"runs", std::move(ended)},
           {"processes", findings.processes()},
           {"nvidia_runtime", std::move(runtime)},
-          {"skipped_launches", findings.skipped_launches().count}};
+          {"skipped_launches", findings.skipped_launches().count},
+          {"failed_calls", findings.failed_calls().counted.count}};
 }
 
 }  // namespace berth::tool

@@ -23,7 +23,8 @@ struct SimRun {
 struct SimReport {
   /// The findings that are not ignored.
   [[nodiscard]] std::vector<const SimFinding*> reported() const;
-  /// The exit code of the first run that failed; otherwise 1 if a finding is reported.
+  /// The exit code of the first run that failed; otherwise 1 if a finding is reported; otherwise 2
+  /// if NVIDIA's runtime was called.
   [[nodiscard]] int exit_code() const;
   /// Lines for standard error.
   [[nodiscard]] std::string text() const;

@@ -10,6 +10,16 @@
 #include "tool/trimmed.hpp"
 
 namespace berth::tool {
+namespace {
+
+void check_value(std::string_view value, std::string_view option, std::string_view argument) {
+  if (value.find(',') != std::string_view::npos)
+    throw UsageError(
+        fmt::format("{} {}: accepted: a value without a comma", option, quoted_argument(argument)));
+}
+
+}  // namespace
+
 SimSettings::SimSettings(std::string_view text) {
   if (trimmed(text).empty()) return;
   for (std::size_t at = 0; at <= text.size();) {
@@ -22,9 +32,11 @@ SimSettings::SimSettings(std::string_view text) {
 }
 
 void SimSettings::set(const std::string& key, const std::string& value, std::string_view option) {
-  if (value.find(',') != std::string::npos)
-    throw UsageError(
-        fmt::format("{} {}: accepted: a value without a comma", option, quoted_argument(value)));
+  check_value(value, option, value);
+  store(key, value);
+}
+
+void SimSettings::store(const std::string& key, const std::string& value) {
   std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; });
   entries_.push_back({key, fmt::format("{}={}", key, value)});
 }
@@ -40,7 +52,9 @@ void SimSettings::set_pair(const std::string& pair, std::string_view option) {
   if (equals == std::string::npos || equals == 0)
     throw UsageError(
         fmt::format("{} {}: accepted: key=value, as in BERTH_SIM", option, quoted_argument(pair)));
-  set(pair.substr(0, equals), pair.substr(equals + 1), option);
+  const std::string value = pair.substr(equals + 1);
+  check_value(value, option, pair);
+  store(pair.substr(0, equals), value);
 }
 
 std::string SimSettings::text() const {

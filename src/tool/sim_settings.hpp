@@ -31,6 +31,9 @@ class SimSettings {
     std::string key;
     std::string text;
   };
+
+  void store(const std::string& key, const std::string& value);
+
   std::vector<Entry> entries_;
 };
 

@@ -62,7 +62,7 @@ ExitCode show_statistics(const StatsOptions& options) {
 
 void add_stats_command(CommandLine& berth) {
   const auto options = std::make_shared<StatsOptions>();
-  CommandOptions command = berth.add("stats", "Everything berth knows about itself",
+  CommandOptions command = berth.add("stats", "Print the statistics of berth",
                                      [options] { return show_statistics(*options); });
   command.text("--trace", options->trace, "TRACE", "Replay this first, and stop at --at",
                {{}, true});

@@ -113,7 +113,7 @@ void add_tune_command(CommandLine& berth) {
   const auto options = std::make_shared<TuneCommandOptions>();
   CommandOptions command = berth.add("tune", "Measure the fastest settings for batches of copies",
                                      [options] { return run_tune(*options); });
-  command.count("--repeat", options->repeats, 1000, "How often, 1 to 1000; default 10");
+  command.count("--repeat", options->repeats, 1000, "Repetitions, 1 to 1000; default 10");
   command.text("--device", options->device, "DEVICE", "cuda or cuda:N; default cuda");
   add_common_options(command, options->common);
   command.footer(kTuneHelp);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "base/format.hpp"
@@ -134,9 +135,9 @@ class SnapshotReader {
       read_device_events(static_cast<std::int32_t>(device), walk(devices[device]));
     }
     // Makes the times of each device increase, so that its own order is kept.
-    std::stable_sort(
-        timeline_.events.begin(), timeline_.events.end(),
-        [](const SnapshotEvent& a, const SnapshotEvent& b) { return a.time_us < b.time_us; });
+    std::ranges::sort(timeline_.events, {}, [](const SnapshotEvent& event) {
+      return std::tuple(event.time_us, event.device, event.index);
+    });
   }
 
   void read_device_events(std::int32_t device, std::span<const PlainValue> items) {

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "trace/trace_check.hpp"
@@ -123,8 +124,8 @@ class CsvParser {
       if (count < kColumnCount) fields[count] = line.substr(begin, end - begin);
     }
     if (count != kColumnCount)
-      reject(format_text("{} has {} column{}; accepted: the {} of {}", quoted(line), count,
-                         count == 1 ? "" : "s", kColumnCount, kColumns));
+      reject(format_text("{} has {}; accepted: the {} of {}", quoted(line),
+                         counted(count, "column"), kColumnCount, kColumns));
     return fields;
   }
 

@@ -2,7 +2,12 @@
 // A Runtime with two CUDA devices, and a type `fake` with the devices of a FakeMachine.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ios>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +37,7 @@ class BackendFixture {
     simulation.runtime.reset();
     CHECK(machine->buffers_live == 0);
     CHECK(machine->fillings_live == 0);
+    CHECK(machine->maps_live == 0);
     CHECK(machine->backends_live == 0);
   }
   BackendFixture(const BackendFixture&) = delete;
@@ -50,11 +56,34 @@ class BackendFixture {
   const std::shared_ptr<FakeMachine> machine = std::make_shared<FakeMachine>();
 };
 
-/// Bytes that differ from their neighbors and between seeds.
+inline void write_content(const std::string& path, const std::vector<std::byte>& content) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+}
+
+inline std::vector<std::byte> content_of_file(const std::string& path) {
+  std::vector<std::byte> content(std::filesystem::file_size(path));
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(content.size()));
+  CHECK(file.good());
+  return content;
+}
+
+/// Faster than `==` in a build that is not optimized.
+inline bool are_equal(const std::vector<std::byte>& left, const std::vector<std::byte>& right) {
+  return left.size() == right.size() &&
+         (left.empty() || std::memcmp(left.data(), right.data(), left.size()) == 0);
+}
+
+/// Bytes that differ from their neighbors and between seeds. They repeat after an odd number of
+/// bytes, and are copied from there on, which is faster under sanitizers.
 inline std::vector<std::byte> numbered_bytes(std::size_t count, unsigned seed = 1) {
+  constexpr std::size_t kPeriod = 65'521;
   std::vector<std::byte> bytes(count);
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < std::min(count, kPeriod); ++i)
     bytes[i] = static_cast<std::byte>((i * 131 + (i >> 8) * 17 + seed * 29) & 0xff);
+  for (std::size_t done = kPeriod; done < count; done *= 2)
+    std::memcpy(&bytes[done], bytes.data(), std::min(done, count - done));
   return bytes;
 }
 

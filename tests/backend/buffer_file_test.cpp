@@ -25,13 +25,6 @@ using namespace berth::test;
 
 namespace {
 
-std::vector<std::byte> content_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
-  return {bytes, bytes + text.size()};
-}
-
 struct Target {
   TemporaryFolder folder;
   std::string path = (folder.path() / "target").string();
@@ -86,7 +79,7 @@ TEST_CASE("a buffer is read two parts ahead of the file, which gives the progres
     while (written.bytes_done() == parts * 4_MiB) std::this_thread::yield();
   }
   written.wait();
-  CHECK(content_of_file(target.path) == content);
+  CHECK(are_equal(content_of_file(target.path), content));
 }
 
 TEST_CASE("a buffer may be destroyed while it is written, and its memory lives to the end") {
@@ -109,7 +102,7 @@ TEST_CASE("a buffer may be destroyed while it is written, and its memory lives t
   }
   written.wait();
   CHECK(fixture.machine->buffers_live == 0);
-  CHECK(content_of_file(target.path) == content);
+  CHECK(are_equal(content_of_file(target.path), content));
 }
 
 TEST_CASE("a cancelled write of a buffer waits for no part") {
@@ -157,7 +150,7 @@ TEST_CASE("failures of the backend and of the file are those of the transfer") {
                  }),
                  "/dev/full"));
   buffer.read(range, 0).wait();
-  CHECK(content_of_file(target.path) == content);
+  CHECK(are_equal(content_of_file(target.path), content));
 }
 
 TEST_CASE("what is no range of the buffer, or no file to write, is refused") {

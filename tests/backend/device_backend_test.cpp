@@ -76,7 +76,29 @@ TEST_CASE("resolving a missing device is refused, and the error lists the existi
         "are cuda:0 to cuda:1), and fake devices (there are fake:0 to fake:1)");
   CHECK(
       contains(message_of<InvalidArgument>([&] { return devices.device_memory(Device::cuda(0)); }),
-               "cuda:0 has no backend: its memory comes from an allocator"));
+               "cuda:0 has no backend: its memory comes from an allocator; accepted: fake devices "
+               "(there are fake:0 to fake:1)"));
+}
+
+TEST_CASE("an error lists only what the refusing function accepts") {
+  const Device nobody = Device::of(DeviceType::register_name("nobody"), 0);
+  BackendFixture fixture;
+  Runtime& runtime = fixture.runtime();
+  CHECK(message_of<InvalidArgument>([&] { return &runtime.streams(nobody); }) ==
+        "nobody:0: berth manages no devices of type nobody; accepted: a CUDA device (there are "
+        "cuda:0 to cuda:1)");
+  CHECK(message_of<InvalidArgument>([&] { return runtime.devices().device_memory(nobody); }) ==
+        "nobody:0: berth manages no devices of type nobody; accepted: fake devices (there are "
+        "fake:0 to fake:1)");
+}
+
+TEST_CASE("without any backend the error says how to add one") {
+  Simulation simulation;
+  char byte = 0;
+  CHECK(message_of<InvalidArgument>(
+            [&] { return simulation.runtime->buffers().create(Device::cuda(0), &byte, 1); }) ==
+        "cuda:0 has no backend: its memory comes from an allocator; accepted: none, until "
+        "Runtime::register_backend() adds a type of devices");
 }
 
 TEST_CASE("functions that need streams or addresses refuse devices of a backend by name") {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +30,7 @@ namespace {
 
 std::string write_file(const TemporaryFolder& folder, const std::vector<std::byte>& content) {
   const std::string path = (folder.path() / "content").string();
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  write_content(path, content);
   return path;
 }
 

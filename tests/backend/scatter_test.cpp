@@ -52,6 +52,21 @@ TEST_CASE("host memory is scattered to devices of several backends, and gathered
   CHECK(fixture.buffers().counters(other).bytes_read == 499 * 2);
 }
 
+TEST_CASE("an operation whose end the backend reports twice ends once") {
+  BackendFixture fixture;
+  fixture.machine->is_late = true;
+  fixture.machine->ends_twice = true;
+  const auto content = numbered_bytes(100);
+  const BufferShard shards[] = {{fixture.device(0), 60}, {fixture.device(1), 40}};
+  const std::vector<DeviceBuffer> parts = fixture.buffers().scatter(content.data(), 100, shards);
+  CHECK(fixture.machine->run_next());
+  CHECK_FALSE(parts[0].ready().is_done());
+  CHECK(parts[0].ready().bytes_done() == 60);
+  CHECK(fixture.machine->run_next());
+  CHECK(parts[0].ready().is_done());
+  CHECK(parts[0].ready().bytes_done() == 100);
+}
+
 TEST_CASE("a scatter or gather ends with its last part, and reports the first failure") {
   BackendFixture fixture;
   const auto content = numbered_bytes(100);

@@ -10,9 +10,20 @@
 
 #include <doctest/doctest.h>
 
+#include "support/errors.hpp"
+
 namespace error_test {
 
 using namespace berth;
+using namespace berth::test;
+
+TEST_CASE("a refused empty object is named with its article") {
+  const auto text = [](const char* what) {
+    return message_of<InvalidArgument>([&] { detail::refuse_empty(what); });
+  };
+  CHECK(contains(text("event"), "one that has an event"));
+  CHECK(contains(text("stream"), "one that has a stream"));
+}
 
 TEST_CASE("a Result rethrows its error as the class that was put in") {
   CHECK_THROWS_AS(Result<int>(InvalidArgument("x")).value(), InvalidArgument);

@@ -1,190 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// A backend in C over host memory, whose operations end when the test says so.
+// A backend in C, from its registration to the end of its runtime.
 #define _POSIX_C_SOURCE 200809L
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "host_backend.h"
 #include "parts.h"
-
-enum { kDevices = 2, kBytes = 1000, kPendingMax = 8 };
-
-struct memory {
-  size_t bytes;
-  unsigned char data[];
-};
-
-/// An operation that waits for run_pending().
-struct pending {
-  berth_backend_operation* operation;
-  unsigned char* target;
-  const unsigned char* source;
-  size_t bytes;
-};
-
-struct backend {
-  int buffers_live;
-  int fillings_live;
-  int mapped;
-  int destroyed;
-  bool is_late;
-  bool gives_nothing;
-  const char* failure;   ///< of operations; null: they succeed
-  berth_status refusal;  ///< of functions
-  const char* reason;    ///< of the refusal; null: none is given
-  struct pending pending[kPendingMax];
-  size_t pending_count;
-};
-
-static berth_status refuse(const struct backend* backend) {
-  if (backend->refusal == BERTH_OK || backend->reason == NULL) return backend->refusal;
-  return berth_last_error_set(backend->refusal, backend->reason);
-}
-
-static void run(const struct backend* backend, const struct pending* pending) {
-  if (backend->failure != NULL) {
-    berth_backend_operation_end(pending->operation, BERTH_BACKEND_ERROR, backend->failure);
-    return;
-  }
-  memcpy(pending->target, pending->source, pending->bytes);
-  berth_backend_operation_end(pending->operation, BERTH_OK, NULL);
-}
-
-static void start(struct backend* backend, struct pending pending) {
-  if (!backend->is_late) {
-    run(backend, &pending);
-    return;
-  }
-  CHECK(backend->pending_count < kPendingMax);
-  backend->pending[backend->pending_count++] = pending;
-}
-
-static void run_pending(struct backend* backend) {
-  for (size_t i = 0; i < backend->pending_count; ++i) run(backend, &backend->pending[i]);
-  backend->pending_count = 0;
-}
-
-static struct memory* new_memory(struct backend* backend, size_t bytes) {
-  struct memory* const made = malloc(sizeof *made + bytes);
-  CHECK(made != NULL);
-  made->bytes = bytes;
-  ++backend->buffers_live;
-  return made;
-}
-
-static berth_status describe(void* user, int index, berth_backend_description* description) {
-  static const berth_backend_attribute attributes[] = {{"cores", NULL, 4}, {"maker", "us", 0}};
-  (void)user;
-  description->name = index == 0 ? "first" : "second\nline";
-  description->kind = "memory";
-  description->memory_bytes = 1 << 20;
-  description->attributes = attributes;
-  description->attribute_count = 2;
-  return BERTH_OK;
-}
-
-static berth_status get_memory(void* user, int index, berth_backend_memory* memory) {
-  memory->bytes_used = (uint64_t)((struct backend*)user)->buffers_live + (uint64_t)index;
-  return BERTH_OK;
-}
-
-static berth_status create_buffer(void* user, int index, const void* content, size_t bytes,
-                                  berth_backend_operation* operation, void** buffer) {
-  struct backend* const backend = user;
-  BERTH_TRY(refuse(backend));
-  CHECK(index >= 0 && index < kDevices);
-  if (backend->gives_nothing) {
-    berth_backend_operation_end(operation, BERTH_OK, NULL);
-    return BERTH_OK;
-  }
-  struct memory* const made = new_memory(backend, bytes);
-  *buffer = made;
-  const struct pending pending = {operation, made->data, content, bytes};
-  start(backend, pending);
-  return BERTH_OK;
-}
-
-static berth_status read_buffer(void* user, void* buffer, size_t offset, void* target, size_t bytes,
-                                berth_backend_operation* operation) {
-  struct backend* const backend = user;
-  BERTH_TRY(refuse(backend));
-  const struct pending pending = {operation, target, ((struct memory*)buffer)->data + offset,
-                                  bytes};
-  start(backend, pending);
-  return BERTH_OK;
-}
-
-static berth_status copy_buffer(void* user, void* source, int index,
-                                berth_backend_operation* operation, void** buffer) {
-  const struct memory* const from = source;
-  return create_buffer(user, index, from->data, from->bytes, operation, buffer);
-}
-
-static void free_buffer(void* user, void* buffer) {
-  --((struct backend*)user)->buffers_live;
-  free(buffer);
-}
-
-static berth_status begin_buffer(void* user, int index, size_t bytes, void** buffer,
-                                 void** filling) {
-  (void)index;
-  BERTH_TRY(refuse(user));
-  *buffer = new_memory(user, bytes);
-  *filling = *buffer;
-  ++((struct backend*)user)->fillings_live;
-  return BERTH_OK;
-}
-
-static berth_status write_part(void* user, void* filling, size_t offset, const void* content,
-                               size_t bytes, int is_last, berth_backend_operation* operation) {
-  struct memory* const to = filling;
-  CHECK(is_last == (offset + bytes == to->bytes));
-  const struct pending pending = {operation, to->data + offset, content, bytes};
-  start(user, pending);
-  return BERTH_OK;
-}
-
-static void free_filling(void* user, void* filling) {
-  (void)filling;
-  --((struct backend*)user)->fillings_live;
-}
-
-static berth_status map(void* user, void* data, size_t bytes) {
-  (void)data, (void)bytes;
-  ++((struct backend*)user)->mapped;
-  return BERTH_OK;
-}
-
-static berth_status unmap(void* user, void* data) {
-  (void)data;
-  --((struct backend*)user)->mapped;
-  return BERTH_OK;
-}
-
-static void destroy(void* user) {
-  ++((struct backend*)user)->destroyed;
-}
-
-static berth_backend_functions functions_of(struct backend* backend) {
-  berth_backend_functions functions = BERTH_BACKEND_FUNCTIONS_INIT;
-  functions.user = backend;
-  functions.name = "backend in C 1.0";
-  functions.count = kDevices;
-  functions.describe = describe;
-  functions.get_memory = get_memory;
-  functions.create_buffer = create_buffer;
-  functions.read = read_buffer;
-  functions.copy = copy_buffer;
-  functions.free_buffer = free_buffer;
-  functions.begin_buffer = begin_buffer;
-  functions.write = write_part;
-  functions.free_filling = free_filling;
-  functions.map_host_memory = map;
-  functions.unmap_host_memory = unmap;
-  functions.destroy = destroy;
-  return functions;
-}
 
 static bool text_is(char* text, const char* expected) {
   const bool is = strcmp(text, expected) == 0;
@@ -230,19 +54,76 @@ static void devices_are_described(berth_runtime* runtime, int type) {
   CHECK(memory.bytes_used == 1 && memory.bytes_limit == UINT64_MAX);
 }
 
+/// The attributes of a backend, after its registration as `name`.
+static char* attributes_of(berth_runtime* runtime, const char* name,
+                           const berth_backend_functions* functions) {
+  int type = 0;
+  char* text = NULL;
+  CHECK_OK(berth_backend_register(runtime, name, functions));
+  CHECK_OK(berth_device_type_register(name, &type));
+  CHECK_OK(berth_device_type_get_attributes(runtime, type, &text));
+  return text;
+}
+
+static berth_status get_nameless_attribute(void* user, const berth_backend_attribute** attributes,
+                                           size_t* attribute_count) {
+  static const berth_backend_attribute nameless = {NULL, "1.0", 0};
+  (void)user;
+  *attributes = &nameless;
+  *attribute_count = 1;
+  return BERTH_OK;
+}
+
+static void a_backend_has_attributes(berth_runtime* runtime, struct backend* backend) {
+  char version[] = "1.0\nbeta";
+  berth_backend_functions functions = functions_of(backend);
+  functions.destroy = NULL;
+  CHECK(text_is(attributes_of(runtime, "cplain", &functions), "{}"));
+  backend->version = version;
+  char* const text = attributes_of(runtime, "cversion", &functions);
+  CHECK(text_is(text, "{\"version\":\"1.0\\nbeta\",\"number\":7}"));
+  version[0] = '2';  // it was copied
+  int type = 0;
+  char* again = NULL;
+  CHECK_OK(berth_device_type_register("cversion", &type));
+  CHECK_OK(berth_device_type_get_attributes(runtime, type, &again));
+  CHECK(text_is(again, "{\"version\":\"1.0\\nbeta\",\"number\":7}"));
+  functions.get_attributes = NULL;
+  CHECK(text_is(attributes_of(runtime, "cnone", &functions), "{}"));
+  // A program that does not know the function.
+  functions.get_attributes = get_attributes;
+  functions.struct_size = offsetof(berth_backend_functions, get_attributes);
+  CHECK(text_is(attributes_of(runtime, "cbefore", &functions), "{}"));
+
+  functions = functions_of(backend);
+  backend->refusal = BERTH_NOT_SUPPORTED;
+  backend->reason = "no version";
+  CHECK_FAILS(BERTH_NOT_SUPPORTED,
+              "crefusing (backend in C 1.0): get_attributes() failed with BERTH_NOT_SUPPORTED: "
+              "no version",
+              berth_backend_register(runtime, "crefusing", &functions));
+  CHECK(backend->destroyed == 0);
+  backend->refusal = BERTH_OK;
+  backend->reason = NULL;
+  backend->version = NULL;
+  functions.get_attributes = get_nameless_attribute;
+  CHECK_REFUSED("attributes[].name", berth_backend_register(runtime, "cnameless", &functions));
+  CHECK(backend->destroyed == 0);
+}
+
 static void bytes_survive(berth_runtime* runtime, int type, struct backend* backend) {
-  const berth_buffer_shard shards[] = {{{type, 0}, 600}, {{type, 1}, 400}};
+  const berth_buffer_shard shards[] = {{{type, 0}, 600}, {{type, 1}, 400}, {{type, 1}, 0}};
   unsigned char host[kBytes];
   unsigned char back[kBytes] = {0};
   for (size_t i = 0; i < kBytes; ++i) host[i] = (unsigned char)(i * 7);
-  berth_buffer *parts[2], *copy = NULL;
+  berth_buffer *parts[3], *copy = NULL;
   berth_transfer* transfer = NULL;
-  CHECK_OK(berth_buffer_scatter(runtime, host, kBytes, shards, 2, NULL, parts));
+  CHECK_OK(berth_buffer_scatter(runtime, host, kBytes, shards, 3, NULL, parts));
   CHECK(backend->buffers_live == 2);
   CHECK_OK(berth_buffer_create_copy(runtime, shards[1].device, parts[0], NULL, &copy));
   berth_buffer_free(parts[0]);
   parts[0] = copy;
-  CHECK_OK(berth_buffer_gather(runtime, back, kBytes, parts, 2, NULL, &transfer));
+  CHECK_OK(berth_buffer_gather(runtime, back, kBytes, parts, 3, NULL, &transfer));
   CHECK_OK(berth_transfer_finish(transfer));
   CHECK(memcmp(host, back, kBytes) == 0);
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "do not add up to 999 B",
@@ -265,7 +146,29 @@ static void bytes_survive(berth_runtime* runtime, int type, struct backend* back
   backend->is_late = false;
   berth_buffer_free(parts[0]);
   berth_buffer_free(parts[1]);
+  berth_buffer_free(parts[2]);
   CHECK(backend->buffers_live == 0);
+}
+
+/// A backend cannot read the buffers of another one, so the bytes pass through the host.
+static void a_buffer_is_copied_to_another_backend(berth_runtime* runtime, int type) {
+  static struct backend other = {0};
+  const berth_backend_functions functions = functions_of(&other);
+  int other_type = 0;
+  CHECK_OK(berth_backend_register(runtime, "cbackend2", &functions));
+  CHECK_OK(berth_device_type_register("cbackend2", &other_type));
+  const berth_device from = {type, 0};
+  const berth_device to = {other_type, 1};
+  berth_buffer *source = NULL, *copy = NULL;
+  berth_transfer* transfer = NULL;
+  char back[4] = {0};
+  CHECK_OK(berth_buffer_create(runtime, from, "abc", 3, NULL, &source));
+  CHECK_OK(berth_buffer_create_copy(runtime, to, source, NULL, &copy));
+  CHECK_OK(berth_buffer_read(copy, back, 0, 3, NULL, &transfer));
+  CHECK_OK(berth_transfer_finish(transfer));
+  CHECK(strcmp(back, "abc") == 0);
+  berth_buffer_free(source);
+  berth_buffer_free(copy);
 }
 
 static void a_file_fills_a_buffer(berth_runtime* runtime, int type, struct backend* backend) {
@@ -292,10 +195,58 @@ static void a_file_fills_a_buffer(berth_runtime* runtime, int type, struct backe
   remove(path);
 }
 
+/// Writes 6 of 10 bytes of a buffer to a file. Returns how many the backend was asked for.
+static size_t bytes_read_for_a_file(berth_runtime* runtime, int type, struct backend* backend) {
+  const berth_device device = {type, 0};
+  char path[] = "/tmp/berth-test-XXXXXX";
+  const int descriptor = mkstemp(path);
+  CHECK(descriptor >= 0);
+  berth_file* file = NULL;
+  berth_buffer* buffer = NULL;
+  berth_transfer* transfer = NULL;
+  char back[7] = {0};
+  CHECK_OK(berth_buffer_create(runtime, device, "0123456789", 10, NULL, &buffer));
+  CHECK_OK(berth_file_open_to_write(path, BERTH_FILE_AUTOMATIC, &file));
+  CHECK_OK(berth_buffer_read_to_file(buffer, file, 0, 3, 6, NULL, &transfer));
+  CHECK_OK(berth_transfer_finish(transfer));
+  berth_file_close(file);
+  FILE* const in = fdopen(descriptor, "rb");
+  CHECK(in != NULL && fread(back, 6, 1, in) == 1 && fclose(in) == 0);
+  CHECK(strcmp(back, "345678") == 0);
+  berth_buffer_free(buffer);
+  remove(path);
+  return backend->last_read_bytes;
+}
+
+static void parts_are_read_unless_the_backend_denies_it(berth_runtime* runtime, int type,
+                                                        struct backend* backend) {
+  CHECK(bytes_read_for_a_file(runtime, type, backend) == 6);
+  backend->reads_whole = true;
+  CHECK(bytes_read_for_a_file(runtime, type, backend) == 10);
+  // Without the function, also of a program that does not know it.
+  berth_backend_functions functions = functions_of(backend);
+  functions.destroy = NULL;
+  functions.reads_parts = NULL;
+  int other = 0;
+  CHECK_OK(berth_backend_register(runtime, "cwhole", &functions));
+  CHECK_OK(berth_device_type_register("cwhole", &other));
+  CHECK(bytes_read_for_a_file(runtime, other, backend) == 6);
+  functions.reads_parts = reads_parts;
+  functions.struct_size = offsetof(berth_backend_functions, reads_parts);
+  CHECK_OK(berth_backend_register(runtime, "colder", &functions));
+  CHECK_OK(berth_device_type_register("colder", &other));
+  CHECK(bytes_read_for_a_file(runtime, other, backend) == 6);
+  backend->reads_whole = false;
+}
+
 static void memory_is_mapped(berth_runtime* runtime, int type, struct backend* backend) {
   const berth_device device = {type, 0};
   char data[16];
   berth_host_mapping* mapping = NULL;
+  size_t released = 0;
+  CHECK(backend->mapped == 3);  // staging memory of the devices that have copied files
+  CHECK_OK(berth_buffer_trim(runtime, &released));
+  CHECK(released == (size_t)3 * 12 << 20 && backend->mapped == 0);
   CHECK_OK(berth_host_mapping_create(runtime, device, data, sizeof data, &mapping));
   CHECK(backend->mapped == 1);
   berth_host_mapping_free(mapping);
@@ -324,6 +275,7 @@ static void refusals_have_a_status_and_a_reason(berth_runtime* runtime, int type
     CHECK(berth_buffer_create(runtime, device, "abc", 3, NULL, &buffer) == refusals[i].status);
     CHECK(strstr(berth_last_error_message(), "no room") == NULL);
   }
+  CHECK(strstr(berth_last_error_message(), "failed with unknown berth_status 99") != NULL);
   backend->refusal = BERTH_OK;
   backend->gives_nothing = true;
   CHECK_FAILS(BERTH_BACKEND_ERROR, "the backend of cbackend:0 (backend in C 1.0) gave no buffer",
@@ -344,8 +296,11 @@ void test_backend_functions(void) {
   CHECK(backend.destroyed == 0);
   CHECK_OK(berth_device_type_register("cbackend", &type));
   devices_are_described(machine.runtime, type);
+  a_backend_has_attributes(machine.runtime, &backend);
   bytes_survive(machine.runtime, type, &backend);
+  a_buffer_is_copied_to_another_backend(machine.runtime, type);
   a_file_fills_a_buffer(machine.runtime, type, &backend);
+  parts_are_read_unless_the_backend_denies_it(machine.runtime, type, &backend);
   memory_is_mapped(machine.runtime, type, &backend);
   refusals_have_a_status_and_a_reason(machine.runtime, type, &backend);
   const berth_device device = {type, 0};

@@ -120,6 +120,9 @@ static void rows_and_batches_arrive(const struct machine* machine, unsigned char
   CHECK(memcmp(back, host + 3000, 100) == 0 && memcmp(back + 500, host, 100) == 0);
   CHECK(back[100] == 0 && back[499] == 0);
   CHECK_OK(berth_transfer_start_batch(machine->runtime, NULL, 0, machine->stream, NULL, NULL));
+  CHECK_FAILS(
+      BERTH_INVALID_ARGUMENT, "\"copies\" has 18446744073709551615 elements, perhaps a",
+      berth_transfer_start_batch(machine->runtime, copies, SIZE_MAX, machine->stream, NULL, NULL));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pitch",
               berth_transfer_start_rows(machine->runtime, data, 99, host, 1000, 100, 4,
                                         machine->stream, NULL, NULL));

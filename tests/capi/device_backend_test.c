@@ -33,6 +33,11 @@ static void devices_are_described(berth_runtime* runtime, int type) {
   CHECK(count == 1);
   CHECK_OK(berth_device_type_get_backend(runtime, type, &text));
   CHECK(text_is(text, "PJRT test 7.1, API 0.81"));
+  CHECK_OK(berth_device_type_get_attributes(runtime, type, &text));
+  CHECK(
+      text_is(text, "{\"pjrt_api_version\":\"0.81\",\"pjrt_extensions\":\"FFI type_99 Layouts\"}"));
+  CHECK_OK(berth_device_type_get_attributes(runtime, BERTH_DEVICE_CPU, &text));
+  CHECK(text_is(text, "{}"));
   CHECK_OK(berth_device_type_get_problem(runtime, type, &text));
   CHECK(text_is(text, ""));
   CHECK_OK(berth_device_describe(runtime, device_of(type, 1), &text));
@@ -209,10 +214,19 @@ static void refusals_have_a_status(berth_runtime* runtime, const char* path) {
 static void a_topology_is_described(berth_runtime* runtime, const char* path) {
   int type = 0;
   int count = 0;
-  CHECK_OK(berth_pjrt_register_topology(runtime, "ctopology", path, "test:4"));
+  char* text = NULL;
+  CHECK_OK(berth_pjrt_register_topology(runtime, "ctopology", path, "test:4", NULL, 0));
   CHECK_OK(berth_device_type_register("ctopology", &type));
   CHECK_OK(berth_device_type_get_device_count(runtime, type, &count));
   CHECK(count == 4);
+  const berth_pjrt_option label = {"label", "planned", 0, 0, BERTH_PJRT_STRING};
+  CHECK_OK(berth_pjrt_register_topology(runtime, "clabelled", path, "test:1", &label, 1));
+  CHECK_OK(berth_device_type_register("clabelled", &type));
+  CHECK_OK(berth_device_type_get_backend(runtime, type, &text));
+  CHECK(text_is(text, "PJRT planned topology test:1, API 0.81"));
+  const berth_pjrt_option unknown = {"label", NULL, 0, 0, 9};
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"options[].type\" is 9",
+              berth_pjrt_register_topology(runtime, "cplain", path, "test:1", &unknown, 1));
 }
 
 void test_device_backend(void) {

@@ -244,6 +244,24 @@ static void each_kind_refuses_what_only_the_others_can(const struct machine* mac
   CHECK(data == NULL);
 }
 
+static void stream_of_another_runtime_is_refused(const struct machine* machine) {
+  struct machine other = open_machine(NULL);
+  berth_allocator* const allocators[] = {machine->memory, machine->pinned, machine->host};
+  for (size_t i = 0; i < 3; ++i) {
+    void* const data = allocate(machine, allocators[i], kBytes);
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "Runtime",
+                berth_allocator_record_stream(allocators[i], data, other.stream));
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "Runtime",
+                berth_allocator_record_use(allocators[i], data, other.stream));
+    if (allocators[i] == machine->pinned) {
+      CHECK_FAILS(BERTH_INVALID_ARGUMENT, "another Runtime",
+                  berth_allocator_keep_for_graph(machine->pinned, data, other.stream));
+    }
+    CHECK_OK(berth_allocator_deallocate(allocators[i], data));
+  }
+  close_machine(&other);
+}
+
 void test_memory(void) {
   struct machine machine = open_machine(NULL);
   berth_allocator* const allocators[] = {machine.memory, machine.pinned, machine.host};
@@ -265,5 +283,6 @@ void test_memory(void) {
   address_tells_whose_it_is(&machine);
   host_memory_needs_no_stream_and_is_found_by_its_device(&machine);
   each_kind_refuses_what_only_the_others_can(&machine);
+  stream_of_another_runtime_is_refused(&machine);
   close_machine(&machine);
 }

@@ -290,6 +290,7 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("allocator", berth_allocator_retire_stream(NULL, machine->stream));
   CHECK_REFUSED("stream", berth_allocator_retire_stream(memory, kNoStream));
   CHECK_REFUSED("allocator", berth_allocator_set_limits(NULL, 1, BERTH_NO_LIMIT));
+  CHECK_REFUSED("allocator", berth_allocator_set_on_pressure(NULL, NULL, NULL));
   CHECK_REFUSED("allocator", berth_allocator_owns(NULL, &data, &owns));
   CHECK_REFUSED("owns", berth_allocator_owns(memory, &data, NULL));
   CHECK_REFUSED("allocator", berth_allocator_find_pinned(NULL, &data, &data));

@@ -12,10 +12,11 @@ static void backend_functions(berth_runtime* runtime) {
   CHECK_REFUSED("type", berth_pjrt_register(runtime, NULL, "x.so", NULL, 0));
   CHECK_REFUSED("path", berth_pjrt_register(runtime, "tpu", NULL, NULL, 0));
   CHECK_REFUSED("options", berth_pjrt_register(runtime, "tpu", "x.so", NULL, 1));
-  CHECK_REFUSED("runtime", berth_pjrt_register_topology(NULL, "tpu", "x.so", "v5e:2x2x1"));
-  CHECK_REFUSED("type", berth_pjrt_register_topology(runtime, NULL, "x.so", "v5e:2x2x1"));
-  CHECK_REFUSED("path", berth_pjrt_register_topology(runtime, "tpu", NULL, "v5e:2x2x1"));
-  CHECK_REFUSED("topology", berth_pjrt_register_topology(runtime, "tpu", "x.so", NULL));
+  CHECK_REFUSED("runtime", berth_pjrt_register_topology(NULL, "tpu", "x.so", "2x2", NULL, 0));
+  CHECK_REFUSED("type", berth_pjrt_register_topology(runtime, NULL, "x.so", "2x2", NULL, 0));
+  CHECK_REFUSED("path", berth_pjrt_register_topology(runtime, "tpu", NULL, "2x2", NULL, 0));
+  CHECK_REFUSED("topology", berth_pjrt_register_topology(runtime, "tpu", "x.so", NULL, NULL, 0));
+  CHECK_REFUSED("options", berth_pjrt_register_topology(runtime, "tpu", "x.so", "2x2", NULL, 1));
   const berth_backend_functions functions = BERTH_BACKEND_FUNCTIONS_INIT;
   CHECK_REFUSED("runtime", berth_backend_register(NULL, "tpu", &functions));
   CHECK_REFUSED("type", berth_backend_register(runtime, NULL, &functions));
@@ -25,6 +26,8 @@ static void backend_functions(berth_runtime* runtime) {
   CHECK_REFUSED("count", berth_device_type_get_device_count(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_type_get_backend(NULL, 0, &text));
   CHECK_REFUSED("name", berth_device_type_get_backend(runtime, 0, NULL));
+  CHECK_REFUSED("runtime", berth_device_type_get_attributes(NULL, 0, &text));
+  CHECK_REFUSED("json", berth_device_type_get_attributes(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_type_get_problem(NULL, 0, &text));
   CHECK_REFUSED("problem", berth_device_type_get_problem(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_device_type_explain(NULL, 0, &text));
@@ -78,6 +81,8 @@ static void buffer_functions(const struct machine* machine) {
   CHECK_REFUSED("runtime", berth_buffer_gather(NULL, &data, 1, &buffer, 1, NULL, &transfer));
   CHECK_REFUSED("sources", berth_buffer_gather(runtime, &data, 1, NULL, 1, NULL, &transfer));
   CHECK_REFUSED("sources[]", berth_buffer_gather(runtime, &data, 1, &buffer, 1, NULL, &transfer));
+  CHECK_REFUSED("runtime", berth_buffer_trim(NULL, &bytes));
+  CHECK_REFUSED("bytes_released", berth_buffer_trim(runtime, NULL));
   CHECK_REFUSED("runtime", berth_buffer_get_counters(NULL, cpu, &counters));
   CHECK_REFUSED("counters", berth_buffer_get_counters(runtime, cpu, NULL));
 }

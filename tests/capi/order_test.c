@@ -54,6 +54,12 @@ static void side_streams_are_behind_their_parent_and_it_behind_them(const struct
   berth_stream side;
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "priority",
               berth_fork_begin(machine->runtime, machine->stream, 1, 1, &side, &fork));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "accepted: 0 to 65536",
+              berth_fork_begin(machine->runtime, machine->stream, 65537, 0, &side, &fork));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"streams\" has 18446744073709551615 elements, perhaps a",
+              berth_fork_begin(machine->runtime, machine->stream, SIZE_MAX, 0, &side, &fork));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"streams\" has 18446744073709551615 elements, perhaps a",
+              berth_stream_join(machine->runtime, machine->stream, &machine->stream, SIZE_MAX));
 }
 
 struct completion {

@@ -249,6 +249,33 @@ static void memory_pressure_asks_the_caller_first(void) {
   close_machine(&machine);
 }
 
+static void a_runtime_gets_another_pressure_function(void) {
+  enum { kBytes = 32 << 20 };
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.device_bytes_reserved_max = kBytes;
+  struct machine machine = open_machine(&options);
+  struct spare spare = {.memory = machine.memory};
+  CHECK_OK(berth_allocator_set_on_pressure(machine.memory, give_up, &spare));
+  CHECK_OK(berth_allocator_allocate(machine.memory, kBytes, machine.stream, &spare.data));
+
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine.memory, kBytes, machine.stream, &data));
+  CHECK(spare.data == NULL && spare.bytes_needed > 0);
+  spare.bytes_needed = 0;
+  CHECK_OK(berth_allocator_set_on_pressure(machine.memory, NULL, &spare));
+  void* more = NULL;
+  CHECK_FAILS(BERTH_OUT_OF_MEMORY, "",
+              berth_allocator_allocate(machine.memory, kBytes, machine.stream, &more));
+  CHECK(more == NULL && spare.bytes_needed == 0);
+  CHECK_OK(berth_allocator_deallocate(machine.memory, data));
+
+  berth_allocator* pinned = NULL;
+  CHECK_OK(berth_allocator_get_pinned(machine.runtime, &pinned));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "is not that of a device",
+              berth_allocator_set_on_pressure(pinned, give_up, &spare));
+  close_machine(&machine);
+}
+
 struct mappings {
   size_t bytes_mapped;
   size_t bytes_unmapped;
@@ -303,6 +330,7 @@ void test_runtime(void) {
   segments_come_whole_without_virtual_memory();
   leaked_block_is_reported_with_the_callers_own_pointer();
   memory_pressure_asks_the_caller_first();
+  a_runtime_gets_another_pressure_function();
   each_mapping_is_announced_and_withdrawn();
   berth_runtime_destroy(NULL);
   berth_string_free(NULL);

@@ -115,6 +115,7 @@ AT(berth_transfer_options, release, 24);
 AT(berth_transfer_options, owner, 32);
 AT(berth_transfer_options, has_priority, 40);
 AT(berth_transfer_options, priority, 44);
+AT(berth_transfer_options, part_bytes, 48);
 
 AT(berth_pinned_options, near, 8);
 AT(berth_pinned_options, kind, 16);

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Builds outside programs against the installed library, as somebody who embeds berth does, and
-runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
-docs/simulator.md shows, each with the shared libraries and with the static ones; adapters.cpp and
-two_copies.c with the shared ones. Then without libberth_sim: the programs say what is missing.
-With pkg-config also: the errors of an older
-compiler, raised privileges, the notices and the paths in what is installed. With nvcc: compare.cu,
-with the shared library.
+runs them on the simulated driver: README.md's example and designated.cpp in C++, round_trip.c in C,
+and the test that docs/simulator.md shows, each with the shared libraries and with the static ones;
+adapters.cpp and two_copies.c with the shared ones. Then without libberth_sim: the programs say what
+is missing. With pkg-config also: the errors of an older compiler, raised privileges, the notices,
+the paths and the hardening of what is installed, and what libraries keep for each thread. With
+nvcc: compare.cu, with the shared library.
 
   consumer_test.py pkg-config|cmake|nvcc --source CHECKOUT --build BUILD_FOLDER --libdir DIR
                    --version VERSION --cc COMMAND --cxx COMMAND [--nvcc FILE] [--werror]
-                   [--adapter-flag FLAG]...
+                   [--fortified] [--adapter-flag FLAG]...
 
 Exit status 77 if pkg-config, cmake or nvcc is missing.
 """
@@ -26,6 +26,7 @@ import sys
 import tempfile
 
 import readme
+import thread_blocks
 
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic"]
 EXIT_SKIPPED = 77
@@ -56,6 +57,23 @@ def install(options, folder):
     return prefix, libdir
 
 
+def write_examples(source, folder):
+    """Writes the programs of the documentation into `folder`, and returns their paths by name."""
+    examples = {}
+    for name, page in (("readme", "README.md"), ("simulated", "docs/simulator.md")):
+        examples[name] = folder / f"{name}_example.cpp"
+        try:
+            text = readme.example(source / page)
+        except (OSError, ValueError) as error:
+            sys.exit(str(error))
+        examples[name].write_text(text, encoding="utf-8")
+    return examples
+
+
+def has_simulator(libdir):
+    return (libdir / "libberth_sim.so").exists()
+
+
 def build_with_pkg_config(options, folder, prefix, libdir, examples):
     path = f"{libdir}/pkgconfig:{os.environ.get('PKG_CONFIG_PATH', '')}"
 
@@ -66,11 +84,15 @@ def build_with_pkg_config(options, folder, prefix, libdir, examples):
         sys.exit(f"pkg-config finds another version than {options.version}")
     round_trip = options.source / "tests/consumer/round_trip.c"
     cxx = [*shlex.split(options.cxx), "-std=c++20"]
-    for name, source, compiler, packages in (
+    designated = options.source / "tests/consumer/designated.cpp"
+    programs = [
         ("readme", examples["readme"], cxx, ["berth"]),
-        ("simulated", examples["simulated"], cxx, ["berth", "berth_sim"]),
+        ("designated", designated, cxx, ["berth"]),
         ("round_trip", round_trip, [*shlex.split(options.cc), "-std=c11"], ["berth"]),
-    ):
+    ]
+    if has_simulator(libdir):
+        programs.append(("simulated", examples["simulated"], cxx, ["berth", "berth_sim"]))
+    for name, source, compiler, packages in programs:
         for linkage, flags in (("shared", []), ("static", ["--static"])):
             words = shlex.split(pkg_config("--cflags", "--libs", *flags, *packages))
             if linkage == "static":
@@ -145,6 +167,7 @@ def check_programs(folder, libdir, version):
     environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
     for linkage in ("shared", "static"):
         expect(readme.OUTPUT, run(folder / f"readme_{linkage}", **environment))
+        expect("allocated", run(folder / f"designated_{linkage}", **environment))
         expect(re.escape(version), run(folder / f"round_trip_{linkage}", **environment))
         expect("race: .*", run(folder / f"simulated_{linkage}", **environment))
     check_adapters(folder, libdir, environment)
@@ -154,21 +177,27 @@ def check_programs(folder, libdir, version):
     expect(readme.OUTPUT, run(folder / "readme_static", BERTH_DRIVER=str(lookalike)))
 
 
+def installed_headers(prefix):
+    """All but those that include CCCL, which has its own rules."""
+    for header in sorted((prefix / "include/berth").rglob("*.h*")):
+        if header.name not in ("cuda_memory_resource.hpp", "thrust_allocator.hpp"):
+            yield header
+
+
 def check_older_language(options, folder, prefix):
     """A C++17 compiler says once what berth needs, and takes the C API."""
     compiler = [*shlex.split(options.cxx), "-std=c++17", "-fsyntax-only", f"-I{prefix}/include"]
     source = folder / "older.cpp"
-    for header in sorted((prefix / "include/berth").glob("*.h*")):
-        # These include CCCL, which has its own rules.
-        if header.name in ("cuda_memory_resource.hpp", "thrust_allocator.hpp"):
-            continue
-        source.write_text(f"#include <berth/{header.name}>\n", encoding="utf-8")
+    for header in installed_headers(prefix):
+        name = header.relative_to(prefix / "include")
+        source.write_text(f"#include <{name}>\n", encoding="utf-8")
         done = subprocess.run([*compiler, source], capture_output=True, text=True, check=False)
         if header.suffix == ".h" and done.returncode != 0:
             sys.exit(f"{done.stderr}{header.name} is for C, and is no C++17")
-        messages = re.findall(r"^.*error: .*$", done.stderr, re.MULTILINE)
-        # The second one ends the compilation.
-        if header.suffix == ".hpp" and (len(messages) > 2 or "needs C++20" not in done.stderr):
+        # Clang quotes the line of the error, and both quote the include that ends the compilation.
+        needed, *ended = re.findall(r"error: (.*)$", done.stderr, re.MULTILINE) or [""]
+        told_once = "needs C++20" in needed and len(ended) == 1 and "berth_needs_cpp20" in ended[0]
+        if header.suffix == ".hpp" and not told_once:
             sys.exit(f"{done.stderr}{header.name}: a C++17 compiler is not told in one error")
 
 
@@ -208,6 +237,24 @@ def check_paths(options, prefix):
                 sys.exit(f"{path.relative_to(prefix)} names {named}")
 
 
+def check_hardening(options, prefix):
+    if not options.fortified:
+        print("left out: hardening; a build without optimization has no fortified functions")
+        return
+    run(sys.executable, "-B", options.source / "tests/tidy/check_hardening.py", prefix)
+
+
+def check_thread_blocks(options, folder, libdir):
+    """All installed libraries fit into one process, beside libraries of others."""
+    libraries = [
+        path
+        for place in (libdir, libdir / "berth/sim")
+        for path in sorted(place.glob("*.so*"))
+        if not path.is_symlink()
+    ]
+    thread_blocks.check(options.cc, folder, libraries, {"LD_LIBRARY_PATH": str(libdir)})
+
+
 def check_without_simulator(folder, libdir):
     for library in libdir.glob("libberth_sim.so*"):
         library.unlink()
@@ -231,6 +278,8 @@ def check_with_pkg_config(options, folder, prefix, libdir):
     check_raised_privileges(folder)
     check_notices(prefix)
     check_paths(options, prefix)
+    check_hardening(options, prefix)
+    check_thread_blocks(options, folder, libdir)
     check_without_simulator(folder, libdir)
 
 
@@ -263,6 +312,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--nvcc", type=pathlib.Path, default=pathlib.Path("nvcc"))
     parser.add_argument("--adapter-flag", action="append", default=[])
+    parser.add_argument("--fortified", action="store_true", help="functions are fortified")
     parser.add_argument("--werror", action="store_true", help="stop at a warning")
     options = parser.parse_args()
     options.warnings = WARNINGS + (["-Werror"] if options.werror else [])
@@ -274,14 +324,7 @@ def main():
     build, check = BUILDS[options.finder]
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        examples = {}
-        for name, page in (("readme", "README.md"), ("simulated", "docs/simulator.md")):
-            examples[name] = folder / f"{name}_example.cpp"
-            try:
-                text = readme.example(options.source / page)
-            except (OSError, ValueError) as error:
-                sys.exit(str(error))
-            examples[name].write_text(text, encoding="utf-8")
+        examples = write_examples(options.source, folder)
         prefix, libdir = install(options, folder / "installed")
         (folder / "programs").mkdir()
         build(options, folder / "programs", prefix, libdir, examples)

@@ -3,7 +3,7 @@
 """Sets up berth's sources as part of another project, with the library alone, and checks what that
 would build and what it looked for. Building it is left to the tests of the library itself.
 
-  embed_test.py meson|cmake --source CHECKOUT --toolkit-include DIR
+  embed_test.py meson|cmake|fetch --source CHECKOUT --toolkit-include DIR
 
 Exit status 77 where cmake is missing.
 """
@@ -59,6 +59,25 @@ def set_up_with_cmake(options, folder):
     return next(folder.rglob("build.ninja.d"), None) or next(folder.rglob("meson-info")).parent
 
 
+def set_up_with_fetch(options, folder):
+    """The build folder of berth in a CMake project that fetches it, as its own CMakeLists.txt has
+    it set up. The program of the project must be built from what this installs."""
+    program = folder / "program.cpp"
+    program.write_text("#include <berth/berth.hpp>\nint main() {}\n", encoding="utf-8")
+    build = folder / "cmake"
+    run(
+        "cmake", "-G", "Ninja", "-S", options.source / "tests/consumer/fetched", "-B", build,
+        f"-DBERTH_SOURCE={options.source}", f"-DPROGRAM={program}",
+        f"-DBERTH_TOOLKIT_INCLUDE={options.toolkit_include}",
+    )  # fmt: skip
+    run("cmake", "--build", build, "--target", "berth_by_meson-configure")
+    commands = run("ninja", "-C", build, "-t", "commands", "program")
+    for wanted in (" install -C ", "prefix/lib/libberth.so", "prefix/include"):
+        if wanted not in commands:
+            sys.exit(f"the program is built without {wanted}:\n{commands}")
+    return next(build.rglob("meson-info")).parent
+
+
 def problems(build):
     log = (build / "meson-logs/meson-log.txt").read_text(encoding="utf-8").lower()
     for name in NOT_LOOKED_FOR:
@@ -75,17 +94,25 @@ def problems(build):
             yield f"{name} is built, although its option is off"
 
 
+# Ways to embed berth: the tool that each needs, and what sets it up.
+SET_UPS = {
+    "meson": ("meson", set_up_with_meson),
+    "cmake": ("cmake", set_up_with_cmake),
+    "fetch": ("cmake", set_up_with_fetch),
+}
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("way", choices=("meson", "cmake"))
+    parser.add_argument("way", choices=tuple(SET_UPS))
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--toolkit-include", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    if shutil.which(options.way) is None:
-        print(f"skipped: no {options.way} on this machine")
+    tool, set_up = SET_UPS[options.way]
+    if shutil.which(tool) is None:
+        print(f"skipped: no {tool} on this machine")
         return EXIT_SKIPPED
     with tempfile.TemporaryDirectory() as temporary:
-        set_up = set_up_with_cmake if options.way == "cmake" else set_up_with_meson
         found = list(problems(set_up(options, pathlib.Path(temporary))))
     print("\n".join(found))
     return 1 if found else 0

@@ -4,7 +4,7 @@
 //
 // A case uses no control of the simulator and assumes no progress mode: it never asks in a loop,
 // and where it needs work that is not done yet, it puts a Gate in front. One gate at a time: host
-// functions of different streams may be serialised. While it is closed, nothing is allocated or
+// functions of different streams may be serialized. While it is closed, nothing is allocated or
 // freed.
 #pragma once
 

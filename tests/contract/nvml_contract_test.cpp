@@ -19,7 +19,7 @@ using namespace berth::test;
 
 namespace {
 
-/// NVML beside the driver under test, initialised for the length of a case.
+/// NVML beside the driver under test, initialized for the length of a case.
 struct NvmlFixture {
   NvmlFixture() : driver(contract_driver()) {
     open();

@@ -163,7 +163,7 @@ TEST_CASE_FIXTURE(PoolFixture, "a new pool keeps nothing and allows every reuse"
   CHECK(reserved() == 0);
 }
 
-// CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: more than that goes back on the next synchronisation.
+// CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: more than that goes back on the next synchronization.
 TEST_CASE_FIXTURE(PoolFixture, "a synchronization returns memory above the threshold") {
   if (!usable) return;
   const CUdeviceptr pointer = allocate(kBytes, stream);
@@ -326,7 +326,7 @@ TEST_CASE_FIXTURE(PoolFixture, "the default pool cannot be destroyed") {
   CHECK(destroy(first) == CUDA_ERROR_INVALID_VALUE);
 }
 
-// cuMemFree: may free a pool's memory, and does not synchronise then.
+// cuMemFree: may free a pool's memory, and does not synchronize then.
 TEST_CASE_FIXTURE(PoolFixture, "cuMemFree frees pool memory once its work is done") {
   if (!usable) return;
   const CUdeviceptr pointer = allocate(kBytes, stream);

@@ -64,7 +64,7 @@ TEST_CASE_FIXTURE(ContractFixture, "work of one stream runs in order") {
 }
 
 // cuCtxSynchronize: "Blocks until the current context has completed all preceding requested tasks."
-TEST_CASE_FIXTURE(ContractFixture, "synchronising the context finishes every stream") {
+TEST_CASE_FIXTURE(ContractFixture, "synchronizing the context finishes every stream") {
   const CUstream streams[] = {make_stream(), make_stream(CU_STREAM_DEFAULT)};
   unsigned char* pinned = make_pinned(2);
   fill(address_of(pinned), 1, 1, streams[0]);
@@ -108,7 +108,7 @@ TEST_CASE_FIXTURE(ContractFixture, "blocking streams wait for the legacy stream"
   driver.stream_destroy(blocking);
 }
 
-// "Stream synchronization behavior": non-blocking streams do not synchronise with the legacy
+// "Stream synchronization behavior": non-blocking streams do not synchronize with the legacy
 // stream.
 TEST_CASE_FIXTURE(ContractFixture,
                   "non-blocking streams and the legacy stream do not wait for each other") {

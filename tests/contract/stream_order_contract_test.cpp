@@ -146,7 +146,7 @@ TEST_CASE_FIXTURE(ContractFixture, "the legacy stream does not concern another d
 
 // cuCtxSynchronize: "Blocks until the current context has completed all preceding requested tasks";
 // those of another context are not waited for.
-TEST_CASE_FIXTURE(ContractFixture, "synchronising a context does not wait for another device") {
+TEST_CASE_FIXTURE(ContractFixture, "synchronizing a context does not wait for another device") {
   if (!has_two_devices()) return;
   const CUstream here = make_stream();
   {

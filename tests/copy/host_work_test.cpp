@@ -18,6 +18,7 @@
 #include "copy/staged/staged_transfer.hpp"
 #include "copy/staged_fixture.hpp"
 #include "support/errors.hpp"
+#include "support/thinned.hpp"
 
 namespace host_work_test {
 
@@ -541,7 +542,7 @@ TEST_CASE_FIXTURE(ManualStaged,
 }
 
 TEST_CASE("no thread moves pieces of a copy that can neither be submitted nor marked") {
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 300; round += Thinned(5).step()) {
     StagedTest test(staged_config(sim::Progress::eager));
     const Stream stream = test.stream();
     std::byte* const device = test.allocate(4 * kSlot);

@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "copy/copy_fixture.hpp"
+#include "support/death.hpp"
 #include "support/errors.hpp"
 
 namespace other_runtime_test {
@@ -206,6 +207,19 @@ TEST_CASE("memory of another Runtime that a graph reads is not reused") {
   CUgraph graph = nullptr;
   REQUIRE(sim::berth_sim_cuStreamEndCapture(stream.ref().native(), &graph) == CUDA_SUCCESS);
   REQUIRE(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
+}
+
+TEST_CASE("alone: an allocator of the program outlives its Runtime" * doctest::skip()) {
+  default_abort();
+  CopyTest test;
+  const HostAllocator own(test.runtime->devices(), {});
+  test.runtime.reset();
+}
+
+TEST_CASE("an allocator that outlives its Runtime stops the process, and the program learns why") {
+  const std::string name = "alone: an allocator of the program outlives its Runtime";
+  CHECK(contains(last_words_of_case(name).value_or("it continues"),
+                 "an allocator, a Copier or a HandlePool of the program outlives the Runtime"));
 }
 
 }  // namespace other_runtime_test

@@ -15,6 +15,7 @@
 #include "copy/rows_fixture.hpp"
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
+#include "support/thinned.hpp"
 
 namespace rows_test {
 
@@ -84,13 +85,16 @@ void for_each_pair(const Check& check) {
 }  // namespace
 
 TEST_CASE("rows of every kind of memory are copied to every other, whatever the pitches") {
+  Thinned thinned(7);
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
     CAPTURE(int(progress));
     CopyTest test(two_devices(progress), small());
     const Stream streams[] = {test.stream(0), test.stream(1)};
     for_each_pair([&](Kind from, Kind to) {
-      for (const Gaps gaps : kGaps)
+      for (const Gaps gaps : kGaps) {
+        if (thinned.skips()) continue;
         check_rows(test, from, to, {1013, 70}, gaps, streams[stream_device_of(from, to)]);
+      }
     });
   }
 }
@@ -103,11 +107,14 @@ TEST_CASE("rows of every size arrive, below and above what is copied at a time")
       {Kind::pinned, Kind::device},   {Kind::device, Kind::pinned},
       {Kind::device, Kind::peer},     {Kind::device, Kind::foreign_device},
       {Kind::pageable, Kind::pinned}};
+  Thinned thinned(5);
   for (const auto& [from, to] : pairs) {
     for (const Shape shape : kShapes) {
       if (to == Kind::peer && shape.rows > 1000) continue;  // each a copy of its own
-      for (const Gaps gaps : {kGaps[0], kGaps[1], kGaps[4]})
+      for (const Gaps gaps : {kGaps[0], kGaps[1], kGaps[4]}) {
+        if (thinned.skips()) continue;
         check_rows(test, from, to, shape, gaps, streams[stream_device_of(from, to)]);
+      }
     }
   }
 }

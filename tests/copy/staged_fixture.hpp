@@ -107,7 +107,8 @@ struct StagedTest : TappedDevice {
 };
 
 struct ManualStaged : StagedTest {
-  ManualStaged() : StagedTest(staged_config(sim::Progress::manual)) {}
+  ManualStaged() : ManualStaged(staged_config(sim::Progress::manual)) {}
+  explicit ManualStaged(sim::Config config) : StagedTest(std::move(config)) {}
 
   /// Of all functions of the driver.
   [[nodiscard]] std::uint64_t calls() const {

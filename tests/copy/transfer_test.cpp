@@ -178,6 +178,39 @@ TEST_CASE("keep_alive is held until the transfer is over, and no longer") {
   }
 }
 
+TEST_CASE("keep_all() keeps the owners of both sides until the transfer is over" * needs_gates()) {
+  CopyTest test(with(sim::Progress::manual), small_ring());
+  const Stream stream = test.stream();
+  auto source = std::make_shared<Buffer>(test, Kind::device, kRing);
+  auto target = std::make_shared<Buffer>(test, Kind::pageable, kRing);
+  auto* const to = target->data();
+  const auto* const from = source->data();
+  const std::weak_ptr<Buffer> watched_source = source;
+  const std::weak_ptr<Buffer> watched_target = target;
+  test.log.submit(stream, "earlier");
+  {
+    const Transfer transfer = test.copier.start(
+        to, from, kRing, stream, {.keep_alive = keep_all(std::move(target), std::move(source))});
+  }  // does not wait
+  CHECK_FALSE(test.log.is_done("earlier"));
+  CHECK_FALSE(watched_source.expired());
+  CHECK_FALSE(watched_target.expired());
+  stream.ref().sync();
+  wait_until([&] { return watched_source.expired() && watched_target.expired(); });
+}
+
+TEST_CASE("keep_all() takes owners of any type, and refuses one that is null") {
+  const auto owner = std::make_shared<int>(1);
+  auto kept = keep_all(owner, std::vector<std::shared_ptr<int>>{owner});
+  CHECK(owner.use_count() == 3);
+  kept = nullptr;
+  CHECK(owner.use_count() == 1);
+  CHECK(contains(message_of<InvalidArgument>(
+                     [&] { static_cast<void>(keep_all(owner, std::shared_ptr<int>())); }),
+                 "owner"));
+  CHECK(owner.use_count() == 1);
+}
+
 TEST_CASE("a transfer whose end cannot be signaled is completed before its owner is released") {
   for (const std::vector<Kind>& hosts :
        {std::vector{Kind::pageable}, {Kind::pinned}, {Kind::pageable, Kind::pinned}}) {

@@ -47,7 +47,7 @@ TEST_CASE_FIXTURE(EagerRuntime, "each thread has its own current device") {
   CHECK(device == 0);
 }
 
-TEST_CASE_FIXTURE(EagerRuntime, "cudaFree of null initialises the device") {
+TEST_CASE_FIXTURE(EagerRuntime, "cudaFree of null initializes the device") {
   OK(cudaFree(nullptr));
   CHECK(sim.live().contexts == 1);
 }

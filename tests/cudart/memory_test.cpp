@@ -244,4 +244,14 @@ TEST_CASE_FIXTURE(EagerRuntime,
   OK(cudaMemPoolDestroy(own));
 }
 
+TEST_CASE_FIXTURE(EagerRuntime, "stream-ordered functions refuse 0 bytes and a null pointer") {
+  const cudaStream_t stream = make_stream();
+  void* pointer = nullptr;
+  CHECK(cudaMallocAsync(&pointer, 0, stream) == cudaErrorInvalidValue);
+  CHECK(cudaFreeAsync(nullptr, stream) == cudaErrorInvalidValue);
+  OK(cudaMalloc(&pointer, 0));
+  CHECK(pointer == nullptr);
+  OK(cudaFree(nullptr));
+}
+
 }  // namespace cudart_memory_test

@@ -433,13 +433,15 @@ TEST_CASE("a guard that ends before one made after it, or on another thread, sto
   auto outer = std::make_unique<DeviceGuard>(registry, kFirst);
   {
     auto inner = std::make_unique<DeviceGuard>(registry, kFirst);
-    CHECK(stops_the_process([&] { outer.reset(); }));
+    CHECK(
+        contains(last_words([&] { outer.reset(); }).value(), "before a guard that was made later"));
     CHECK_FALSE(stops_the_process([&] {
       inner.reset();
       outer.reset();
     }));
   }
-  CHECK(stops_the_process([&] { std::thread([&] { outer.reset(); }).join(); }));
+  CHECK(contains(last_words([&] { std::thread([&] { outer.reset(); }).join(); }).value(),
+                 "a DeviceGuard or StreamGuard ends on another thread"));
 }
 
 TEST_CASE("the state of guards is per thread") {

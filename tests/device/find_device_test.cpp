@@ -65,6 +65,15 @@ TEST_CASE("a UUID names the same device however CUDA_VISIBLE_DEVICES counts") {
   CHECK(turned.find(last) == Device::cuda(0));
 }
 
+TEST_CASE("if the variable hides every device, errors name it") {
+  const std::string hidden = "CUDA_VISIBLE_DEVICES is empty, which hides every device";
+  const Machine machine("");
+  CHECK(contains(machine.refusal("GPU-0"), "there are no CUDA devices; " + hidden));
+  CHECK(contains(
+      message_of<InvalidArgument>([&] { return machine.devices().resolve(Device::cuda(0)); }),
+      hidden));
+}
+
 TEST_CASE("a unique prefix of a UUID finds the device") {
   const Machine machine(std::nullopt, "devices=64");
   for (int ordinal = 0; ordinal < 64; ++ordinal) {

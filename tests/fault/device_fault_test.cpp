@@ -109,6 +109,15 @@ void make_buffers(World& world) {
     world.streams.emplace_back(world.context(device), StreamOptions{});
 }
 
+/// A driver, and everything that uses it.
+void make_all(World& world) {
+  world.driver.emplace(world.tap.source(), world.reports.sink());
+  world.nvml.emplace(world.tap.source());
+  make_buffers(world);
+  world.stream_pool.emplace(world.context(), StreamPoolOptions{});
+  world.make_copier();
+}
+
 }  // namespace
 
 TEST_CASE("the device registry survives each driver call that fails once") {
@@ -226,11 +235,7 @@ TEST_CASE("copies survive each driver call that fails once") {
 
 TEST_CASE("when the driver has shut down, destruction neither throws nor reports") {
   World world(two_devices(sim::Progress::eager));
-  world.driver.emplace(world.tap.source(), world.reports.sink());
-  world.nvml.emplace(world.tap.source());
-  make_buffers(world);
-  world.stream_pool.emplace(world.context(), StreamPoolOptions{});
-  world.make_copier();
+  make_all(world);
   {
     const Allocation freed = world.memory->allocate(10_MiB, world.streams[0]);
     freed.record_stream(world.streams[0]);
@@ -245,6 +250,38 @@ TEST_CASE("when the driver has shut down, destruction neither throws nor reports
     world.tap.refuse_all(DriverCall(call), CUDA_ERROR_DEINITIALIZED);
   world.let_go();
   for (const Report& report : world.reports.all()) FAIL_CHECK(report.message);
+}
+
+TEST_CASE("when the driver has shut down, calls that need it throw DriverError with its code") {
+  World world(two_devices(sim::Progress::eager));
+  make_all(world);
+  const Allocation block = world.memory->allocate(10_MiB, world.streams[0]);
+  std::vector<char> pageable(100'000);
+  const EventLease event = world.events->acquire();
+  const Stream user(world.context(), {});
+  const StreamRef stream = world.streams[0];
+  for (std::size_t call = 0; call < kDriverCallCount; ++call)
+    world.tap.refuse_all(DriverCall(call), CUDA_ERROR_DEINITIALIZED);
+  const auto code_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const DriverError& error) {
+      return error.driver_code();
+    }
+    return 0;
+  };
+  constexpr int kDeinitialized = CUDA_ERROR_DEINITIALIZED;
+  CHECK(code_of([&] { stream.sync(); }) == kDeinitialized);
+  CHECK(code_of([&] { static_cast<void>(stream.is_done()); }) == kDeinitialized);
+  CHECK(code_of([&] { event->record(stream); }) == kDeinitialized);
+  CHECK(code_of([&] { static_cast<void>(world.memory->allocate(64_MiB, stream)); }) ==
+        kDeinitialized);
+  CHECK(code_of([&] { static_cast<void>(world.pinned->allocate(64_MiB)); }) == kDeinitialized);
+  CHECK(code_of([&] { static_cast<void>(world.stream_pool->acquire()); }) == kDeinitialized);
+  CHECK(code_of([&] { world.copier->copy(block.data(), pageable.data(), 100'000, stream); }) ==
+        kDeinitialized);
+  CHECK(code_of([&] { world.copier->fill_async(block.data(), 0, 100, stream); }) == kDeinitialized);
+  CHECK(code_of([&] { world.memory->record_use(block.data(), user); }) == kDeinitialized);
 }
 
 }  // namespace device_fault_test

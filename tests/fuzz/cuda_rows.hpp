@@ -21,7 +21,7 @@ inline constexpr Number fill_rows = number(2, 1, 8, 0);
 inline constexpr Number reference_count = number(1, 2, 0, 3);
 inline constexpr Number device = number(0, 1, 0, 2);
 
-// Initialisation, names, devices.
+// Initialization, names, devices.
 BERTH_FUZZ(cuInit, zero_flags)
 BERTH_FUZZ(cuDriverGetVersion, out)
 BERTH_FUZZ(cuGetErrorName, below(1024), uncertain_out)
@@ -84,6 +84,7 @@ BERTH_FUZZ(cuMemHostAlloc, made_memory(Kind::pinned), size, number(0, 1, 2, 4, 7
 BERTH_FUZZ(cuMemFreeHost, ending_address(Kind::pinned))
 BERTH_FUZZ(cuMemHostRegister, host_address, size, number(0, 1, 2, 4, 8))
 BERTH_FUZZ(cuMemHostUnregister, ending_address(Kind::registration))
+BERTH_FUZZ(cuPointerSetAttribute, out, below(32), address(Kind::memory))
 BERTH_FUZZ(cuPointerGetAttribute, out, below(32), address(Kind::memory))
 BERTH_FUZZ(cuMemAllocHost, made_memory(Kind::pinned), size)
 BERTH_FUZZ(cuMemAllocManaged, made_memory(Kind::memory, true), size, number(1, 2, 4, 0))
@@ -200,6 +201,14 @@ BERTH_FUZZ(cuOccupancyMaxActiveBlocksPerMultiprocessor, out, handle(Kind::functi
            number(128, 0, -1, 1025), number(0, 48 << 10, -1))
 BERTH_FUZZ(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, out, handle(Kind::function),
            number(128, 0, -1, 1025), number(0, 48 << 10, -1), number(0, 1, 2))
+BERTH_FUZZ(cuOccupancyMaxPotentialBlockSize, out, out, handle(Kind::function), number(0),
+           number(0, 48 << 10, -1), number(0, 100, -1, 2048))
+BERTH_FUZZ(cuOccupancyMaxPotentialBlockSizeWithFlags, out, out, handle(Kind::function), number(0),
+           number(0, 48 << 10, -1), number(0, 100, -1, 2048), number(0, 1, 2))
+BERTH_FUZZ(cuOccupancyAvailableDynamicSMemPerBlock, out, handle(Kind::function), number(1, 0, 64),
+           number(128, 0, -1, 1025))
+BERTH_FUZZ(cuOccupancyMaxActiveClusters, out, handle(Kind::function), launch_configuration)
+BERTH_FUZZ(cuOccupancyMaxPotentialClusterSize, out, handle(Kind::function), launch_configuration)
 BERTH_FUZZ(cuLibraryLoadData, made(Kind::module), device_code, number(0), number(0), number(0),
            number(0), number(0), number(0))
 BERTH_FUZZ(cuLibraryLoadFromFile, made(Kind::module), text_in, number(0), number(0), number(0),
@@ -210,12 +219,25 @@ BERTH_FUZZ(cuLibraryGetModule, out, handle(Kind::module))
 BERTH_FUZZ(cuKernelGetFunction, out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetLibrary, out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetName, uncertain_out, handle(Kind::function))
+BERTH_FUZZ(cuModuleGetFunctionCount, out, handle(Kind::module))
+BERTH_FUZZ(cuModuleEnumerateFunctions, array_out, enumerator(1, 0, kArrayRoom),
+           handle(Kind::module))
+BERTH_FUZZ(cuLibraryGetKernelCount, out, handle(Kind::module))
+BERTH_FUZZ(cuLibraryEnumerateKernels, array_out, enumerator(1, 0, kArrayRoom),
+           handle(Kind::module))
+BERTH_FUZZ(cuFuncGetParamInfo, handle(Kind::function), number(0, 1), out, out)
+BERTH_FUZZ(cuKernelGetParamInfo, handle(Kind::function), number(0, 1), out, out)
+BERTH_FUZZ(cuFuncLoad, handle(Kind::function))
+BERTH_FUZZ(cuFuncIsLoaded, out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetAttribute, out, below(20), handle(Kind::function), device)
 BERTH_FUZZ(cuKernelSetCacheConfig, handle(Kind::function), enumerator(0, 1, 2, 3, 4), device)
 BERTH_FUZZ(cuKernelSetAttribute, below(20), number(0, -1), handle(Kind::function), device)
 BERTH_FUZZ(cuLaunchKernel, handle(Kind::function), number(1, 0, 7), number(1, 65536), number(1, 0),
            number(1, 1024, 1025), number(1, 32), number(1, 65), number(0, 48 << 10, -1),
            handle(Kind::stream), number(0), number(0))
+BERTH_FUZZ(cuLaunchCooperativeKernel, handle(Kind::function), number(1, 0, 7), number(1, 65535),
+           number(1, 0), number(1, 1024, 1025), number(1, 32), number(1, 65),
+           number(0, 48 << 10, -1), handle(Kind::stream), number(0))
 BERTH_FUZZ(cuLaunchKernelEx, launch_configuration, handle(Kind::function), number(0), number(0))
 BERTH_FUZZ(cuEventCreate, made(Kind::event), number(0, 2, 1, 6))
 BERTH_FUZZ(cuEventDestroy, ending(Kind::event))
@@ -246,6 +268,8 @@ BERTH_FUZZ(cuMemcpy2DUnaligned, rectangle)
 BERTH_FUZZ(cuMemcpy2DAsync, rectangle, handle(Kind::stream))
 BERTH_FUZZ(cuMemcpy3D, volume)
 BERTH_FUZZ(cuMemcpy3DAsync, volume, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpy3DPeer, volume_of_contexts)
+BERTH_FUZZ(cuMemcpy3DPeerAsync, volume_of_contexts, handle(Kind::stream))
 BERTH_FUZZ(cuMemcpyBatchAsync, destinations, sources, sizes, copy_count, copy_attributes, firsts,
            copy_count, handle(Kind::stream))
 BERTH_FUZZ(cuMemcpyWithAttributesAsync, copy_address, copy_address, size, copy_attributes,

@@ -3,6 +3,8 @@
 // of prefetches.
 #pragma once
 
+#include <bit>
+
 #include "fuzz/batch_parameters.hpp"
 #include "fuzz/copy_parameters.hpp"
 
@@ -37,6 +39,18 @@ struct Volume {
   }
 };
 inline constexpr Volume volume{};
+
+/// The same, with contexts in the reserved places.
+struct VolumeOfContexts {
+  [[nodiscard]] Read<CUDA_MEMCPY3D_PEER> draw(Turn& turn) const {
+    const Read<CUDA_MEMCPY3D> plain = volume.draw(turn);
+    auto copy = std::bit_cast<CUDA_MEMCPY3D_PEER>(plain.content);
+    copy.srcContext = Bits{draw_handle(turn, Kind::context)};
+    copy.dstContext = Bits{draw_handle(turn, Kind::context)};
+    return {copy, plain.is_null};
+  }
+};
+inline constexpr VolumeOfContexts volume_of_contexts{};
 
 /// The same, with attributes.
 struct AttributedVolume {

@@ -16,6 +16,7 @@ import public_types
 
 START = """\
 #include <berth/berth.hpp>
+#include <berth/sim.hpp>
 #include <berth/trace.hpp>
 
 #include <array>
@@ -50,16 +51,18 @@ def program_of(page, bodies):
     for number, (line, body) in enumerate(bodies, start=1):
         parts.append(
             f"\n[[maybe_unused]] void example_{number}([[maybe_unused]] Runtime& runtime,\n"
-            "    [[maybe_unused]] Device device, [[maybe_unused]] StreamRef stream) {\n"
+            "    [[maybe_unused]] Device device, [[maybe_unused]] StreamRef stream,\n"
+            "    [[maybe_unused]] sim::Simulator& simulator) {\n"
             f'#line {line} "{page.name}"\n{body}}}\n'
         )
-        calls.append(f"  example_{number}(runtime, device, stream);\n")
+        calls.append(f"  example_{number}(runtime, device, stream.ref(), simulator);\n")
     parts.append(
         "\n}  // namespace\n\nint main() {\n"
-        "  Runtime runtime;\n"
+        '  sim::Simulator simulator("devices=2");\n'
+        '  Runtime runtime({.driver = "sim"});\n'
         "  const Device device = Device::cuda(0);\n"
         "  const Stream stream = runtime.create_stream(device);\n"
-        + "".join(calls).replace(", stream)", ", stream.ref())")
+        + "".join(calls)
         + f'  std::puts("{len(calls)} examples ran");\n}}\n'
     )
     return "".join(parts)

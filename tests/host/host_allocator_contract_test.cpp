@@ -298,6 +298,24 @@ TEST_CASE("pointers that are no live block of host memory are refused with the r
   check_whole(test.memory);
 }
 
+TEST_CASE("a stream of another Runtime is refused for host memory, and nothing changes") {
+  HostTest test;
+  Runtime other({.driver = "sim"});
+  const Stream others = other.create_stream(Device::cuda(0));
+  const Allocation live = test.memory.allocate(1000);
+  const MemoryCounters before = test.counters();
+  const auto refuses = [](const auto& call) {
+    CHECK(contains(message_of<InvalidArgument>(call), "a stream of cuda:0 of another Runtime"));
+  };
+  refuses([&] { live.record_stream(others); });
+  refuses([&] { live.record_use(others); });
+  CHECK(same_levels(test.counters(), before));
+  refuses([&] { static_cast<void>(test.memory.allocate_raw(1000, others)); });
+  CHECK(test.counters().blocks_allocated.current == 1);
+  CHECK(test.pending() == 0);
+  check_whole(test.memory);
+}
+
 TEST_CASE("memory of a destroyed stream waits for its work") {
   HostTest test;
   void* const live = test.memory.allocate_raw(1000);
@@ -352,7 +370,7 @@ TEST_CASE("the destructor of a Runtime reports live host memory") {
   HostTest test;
   static_cast<void>(test.memory.allocate_raw(100));
   test.runtime.reset();
-  CHECK(test.reports.mention("cpu: 1 allocations were still live"));
+  CHECK(test.reports.mention("cpu: 1 allocation was still live"));
 }
 
 TEST_CASE("a forked child can use host memory, whatever other threads of the parent were doing") {

@@ -42,14 +42,15 @@ class AllocatorFixture : public TappedDevice {
 
   explicit AllocatorFixture(AllocatorSetup setup = {})
       : TappedDevice(config(setup.device_bytes)),
-        budget({.max = setup.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}) {
+        budget({.max = setup.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
+        pressure(std::move(setup.on_pressure)) {
     allocator.emplace(
         driver,
         CachingAllocator::Options{
             .name = "cuda:0",
             .budget = budget,
             .cross_stream_reuse = setup.cross_stream_reuse,
-            .on_pressure = non_reentrant(std::move(setup.on_pressure)),
+            .on_pressure = [this](std::size_t bytes) { return pressure.call(bytes); },
             .events = [this](DeviceContext&) -> EventPool& { return events; }},
         [&](BlockHeap& heap) -> std::unique_ptr<SegmentSource> {
           if (setup.backing == Backing::segments)
@@ -100,6 +101,7 @@ class AllocatorFixture : public TappedDevice {
   }
 
   MemoryBudget budget;
+  PressureHook pressure;
   std::optional<CachingAllocator> allocator;
 
  private:

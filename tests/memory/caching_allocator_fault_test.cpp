@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A driver that refuses single calls: the request fails or is served otherwise, nothing is lost,
 // and the next call succeeds.
+#include <optional>
+
 #include <doctest/doctest.h>
 
 #include "memory/allocator_fixture.hpp"
@@ -11,6 +13,25 @@ namespace caching_allocator_fault_test {
 
 using namespace berth;
 using namespace berth::test;
+
+namespace {
+
+/// The stream `gone` has work pending, a freed block of its own, and a use of a block of `own`.
+struct EndingStream : AllocatorFixture {
+  EndingStream() {
+    allocator->record_stream(used, *gone);
+    log.submit(*gone, "last work");
+    free(cached);
+  }
+
+  const Stream next = stream();
+  const Stream own = stream();
+  std::optional<Stream> gone{stream()};
+  void* const cached = allocate(8_MiB, *gone);
+  void* const used = allocate(8_MiB, own);
+};
+
+}  // namespace
 
 TEST_CASE("a growth that the driver has no memory for leaves its addresses to the next") {
   for (const Backing backing : {Backing::arena, Backing::segments}) {
@@ -121,16 +142,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   tap.allow(DriverCall::event_record);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a stream whose last work cannot be marked is waited for instead") {
-  const Stream next = stream();
-  const Stream own = stream();
-  std::optional<Stream> gone(stream());
-  void* const cached = allocate(8_MiB, *gone);
-  void* const used = allocate(8_MiB, own);
-  allocator->record_stream(used, *gone);
-  log.submit(*gone, "last work");
-  free(cached);
+TEST_CASE_FIXTURE(EndingStream, "a stream whose last work cannot be marked is waited for instead") {
   SUBCASE("a use by the stream is marked") {
     free(used);
   }
@@ -148,6 +160,38 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   if (counters().blocks_allocated.current == 2) free(used);
   CHECK(allocate(8_MiB, own) == used);
   CHECK(counters().blocks_pending.current == 0);
+}
+
+TEST_CASE_FIXTURE(EndingStream,
+                  "an ended stream whose first capture query failed is marked nevertheless") {
+  tap.refuse(DriverCall::stream_is_capturing, CUDA_ERROR_UNKNOWN);
+  gone.reset();
+  CHECK_FALSE(log.is_done("last work"));
+  simulator.run_all();
+  CHECK(allocate(8_MiB, next) == cached);
+  free(used);
+  CHECK(allocate(8_MiB, own) == used);
+  CHECK(simulator.calls("cuCtxSynchronize") == 0);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "memory of an ended stream that could not be queried waits for an idle device") {
+  const Stream next = stream();
+  std::optional<Stream> gone(stream());
+  void* const cached = allocate(40_MiB, *gone);
+  log.submit(*gone, "last work");
+  free(cached);
+  tap.refuse_all(DriverCall::stream_is_capturing, CUDA_ERROR_UNKNOWN);
+  gone.reset();
+  tap.allow(DriverCall::stream_is_capturing);
+  CHECK(reports.mention("the completion of its work is unknown"));
+  CHECK(reports.count(Severity::error) == 0);
+  const std::uint64_t asked = simulator.calls("cuStreamIsCapturing");
+  CHECK(allocate(8_MiB, next) != nullptr);
+  CHECK_FALSE(log.is_done("last work"));
+  CHECK(simulator.calls("cuStreamIsCapturing") <= asked + 1);  // on `next`
+  CHECK(allocate(48_MiB, next) != nullptr);
+  CHECK(log.is_done("last work"));
 }
 
 TEST_CASE_FIXTURE(

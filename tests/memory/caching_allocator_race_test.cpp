@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Actions of other threads while the allocator calls the driver: an action that runs between two
 // driver calls stands for the other thread, so every interleaving is deterministic.
+#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -261,6 +262,39 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   goes.join();
   CHECK(counters().blocks_pending.current <= 1);
   CHECK(reports.all().empty());
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a stream that cannot be queried does not go away during a free that marks it") {
+  const Stream own = stream();
+  const Stream other = stream();
+  std::optional<Stream> user(stream());
+  void* const data = allocate(8_MiB, own);
+  void* const cached = allocate(8_MiB, *user);
+  free(cached);
+  allocator->record_stream(data, *user);
+  Meanwhile goes([&] { user.reset(); });
+  std::function<void()> fails;
+  SUBCASE("when it ends") {
+    fails = [&] { tap.refuse_all(DriverCall::stream_is_capturing, CUDA_ERROR_UNKNOWN); };
+  }
+  SUBCASE("in a request of another thread") {
+    fails = [&] {
+      tap.refuse(DriverCall::stream_query, CUDA_ERROR_INVALID_HANDLE);
+      std::thread([&] { CHECK(allocator->allocate(8_MiB, other) != nullptr); }).join();
+      REQUIRE(reports.mention("destroyed without retire_stream()"));
+    };
+  }
+  tap.before(DriverCall::event_record, [&] {
+    fails();
+    goes.start();
+  });
+  free(data);
+  CHECK_FALSE(goes.was_done());
+  goes.join();
+  tap.allow(DriverCall::stream_is_capturing);
+  CHECK_FALSE(reports.mention("could not be recorded"));
+  CHECK(counters().blocks_pending.current <= 1);
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,

@@ -100,4 +100,32 @@ TEST_CASE_FIXTURE(ManualShortage,
   destroy_disowned(foreign);
 }
 
+// Their memory is the only memory that is left, and each wait for one needs an event.
+TEST_CASE("streams are awaited one by one if there are more of them than events") {
+  for (const std::size_t leased : {kEvents - 1, kEvents}) {
+    CAPTURE(leased);
+    RuntimeOptions options = ShortageTest::options();
+    options.device_allocator.cross_stream_reuse = CrossStreamReuse::behind_waits;
+    Simulation test(small_device(64_MiB, sim::Progress::manual), std::move(options));
+    DeviceAllocator& memory = test.runtime->memory(Device::cuda(0));
+    const Stream own = test.runtime->create_stream(Device::cuda(0));
+    std::vector<Stream> others;
+    for (std::size_t index = 0; index < 2 * kEvents; ++index) {
+      others.push_back(test.runtime->create_stream(Device::cuda(0)));
+      const Allocation block = memory.allocate(6_MiB, others.back());
+      test.log.submit(others.back(), "work");
+    }
+    std::vector<EventLease> held;
+    while (held.size() < leased) held.push_back(test.runtime->events(Device::cuda(0)).acquire());
+    if (leased < kEvents)
+      CHECK(memory.allocate(60_MiB, own).data() != nullptr);
+    else
+      CHECK_THROWS_AS(static_cast<void>(memory.allocate(60_MiB, own)), OutOfMemory);
+    held.clear();
+    CHECK(memory.allocate(60_MiB, own).data() != nullptr);
+    memory.validate();
+    test.simulator.run_all();
+  }
+}
+
 }  // namespace event_shortage_test

@@ -98,6 +98,32 @@ TEST_CASE("an out of memory message has the driver's numbers if queried, 0 B fre
   CHECK_FALSE(contains(describe_out_of_memory(numbers()), "driver"));
 }
 
+TEST_CASE("a limit that leaves less than a granule is the reason") {
+  OutOfMemoryNumbers small = numbers();
+  small.bytes_requested = 10;
+  small.granule_bytes = 2_MiB;
+  small.bytes_reserved_max = 101_MiB;
+  CHECK(contains(describe_out_of_memory(small),
+                 "; limit 101 MiB, which leaves 1.00 MiB, less than one granule of 2.00 MiB that "
+                 "memory is obtained in"));
+  small.bytes_reserved_by_others = 1_MiB;
+  CHECK_FALSE(contains(describe_out_of_memory(small), "granule"));  // nothing is left
+  small.bytes_reserved_by_others = 0;
+  small.bytes_requested = 2_MiB;
+  CHECK_FALSE(contains(describe_out_of_memory(small), "granule"));
+  small.bytes_requested = 10;
+  small.bytes_reserved_max = 102_MiB;
+  CHECK_FALSE(contains(describe_out_of_memory(small), "granule"));
+  small.bytes_reserved_max = MemoryBudget::kNoLimit;
+  CHECK_FALSE(contains(describe_out_of_memory(small), "granule"));
+}
+
+TEST_CASE("an impossible request for a negative size is recognized") {
+  CHECK(contains(describe_impossible_request("cuda:0", ~std::size_t{0}, 1_MiB, Capacity::limited),
+                 "(18446744073709551615 B), perhaps a negative number, accepted: at most 1.00 MiB "
+                 "(1048576 B), which is the limit"));
+}
+
 TEST_CASE("an impossible request is reported with the maximum") {
   const std::string text =
       describe_impossible_request("pinned", 65_MiB, 64_MiB, Capacity::of_the_machine);

@@ -196,6 +196,39 @@ TEST_CASE("after a driver failure access is unchanged, and a retry succeeds") {
   }
 }
 
+TEST_CASE("after a failure for one of several pools a retry grants access to each of them once") {
+  for (int call = 2; call <= 8; ++call) {
+    CAPTURE(call);
+    PeerTest test(machine("cuMemSetAccess@" + std::to_string(call) + "=unknown"));
+    const Stream stream = test.stream();
+    MemoryPool pool = test.memory.create_pool({.name = "pool"});
+    MemoryPool contiguous = test.memory.create_pool({.name = "contiguous", .contiguous = true});
+    std::vector<Allocation> blocks;
+    const auto allocate = [&] {
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        try {
+          blocks.push_back(test.memory.allocate(3_MiB, stream));
+          blocks.push_back(pool.allocate(3_MiB, stream));
+          blocks.push_back(contiguous.allocate(3_MiB, stream));
+          return;
+        } catch (const DriverError&) {
+          CHECK(attempt == 0);
+        }
+      }
+    };
+    allocate();
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        test.runtime->enable_peer_access(kUser, kOwner);
+      } catch (const DriverError&) {
+        CHECK(attempt == 0);
+      }
+    }
+    allocate();
+    for (const Allocation& block : blocks) CHECK(test.is_open_to(kUser, block));
+  }
+}
+
 TEST_CASE("memory that cannot be made accessible to a device with access is not handed out") {
   PeerTest test(machine("cuMemSetAccess@3=unknown"));
   const Stream stream = test.stream();

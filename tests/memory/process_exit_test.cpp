@@ -5,11 +5,13 @@
 // 154117 and 97142.
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <pthread.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -29,6 +31,7 @@ namespace {
 
 constexpr int kErrorReported = 3;
 constexpr int kNeverEnded = 4;
+constexpr int kWrongContent = 5;
 
 enum class DriverEnd { never, before_runtime };
 enum class Exit { returns_from_main, another_thread_exits };
@@ -201,6 +204,28 @@ TEST_CASE("static owners may free after their thread's cache was destroyed") {
     });
     CHECK(code == 0);
   }
+}
+
+TEST_CASE("a function of atexit() may use a Runtime that still exists") {
+  const auto code = exit_code_of([] {
+    alarm(kHangSeconds);
+    simulator_of_process({});
+    static Runtime runtime(options_for(true));
+    static const Stream own = runtime.create_stream(Device::cuda(0));
+    static Allocation kept = runtime.memory(Device::cuda(0)).allocate(3_MiB, own);
+    std::atexit([] {  // registered last, so it is called first
+      const std::vector<unsigned char> content(1_MiB, 7);
+      std::vector<unsigned char> back(1_MiB);
+      Allocation block = runtime.memory(Device::cuda(0)).allocate(30_MiB, own);
+      runtime.copier().copy(block.data(), content.data(), 1_MiB, own);
+      runtime.copier().copy(back.data(), block.data(), 1_MiB, own);
+      kept.reset();
+      block.reset();
+      if (back != content || runtime.memory(Device::cuda(0)).trim() == 0) _exit(kWrongContent);
+    });
+    return 0;
+  });
+  CHECK(code == 0);
 }
 
 TEST_CASE("a thread may allocate while the process's static objects are destroyed") {

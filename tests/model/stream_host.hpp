@@ -96,7 +96,7 @@ class StreamHost : public StreamOrders {
       if (held.timing && other.timing) {
         static_cast<void>(elapsed_ms(held.ref(), other.ref()));
       } else {
-        message_of<DriverError>([&] { return elapsed_ms(held.ref(), other.ref()); });
+        message_of<InvalidArgument>([&] { return elapsed_ms(held.ref(), other.ref()); });
       }
     });
   }

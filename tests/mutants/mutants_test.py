@@ -132,6 +132,17 @@ class WorkshopTest(unittest.TestCase):
         self.assertEqual(workshop.program_of("base"), "tests/base_test")
         self.assertEqual(workshop.program_of("base/sum"), "tests/base_test")
         self.assertEqual(workshop.program_of("replay/waste"), "tests/replay/waste_test")
+        self.assertEqual(workshop.program_of("capi/capi_error"), "tests/capi_test")
+
+    def test_a_program_in_c_is_asked_for_as_a_whole(self):
+        self.assertEqual(workshop.program_of("capi/capi"), "tests/capi/capi_c_test")
+        program = self.shop.build / "tests/capi/capi_c_test"
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\ncase \"$*\" in *source-file*) exit 3;; esac\n")
+        program.chmod(0o755)
+        self.assertIsNone(self.shop.test("capi/capi", 60).failed)
+        program.write_text("#!/bin/sh\necho a.c:3: does not hold: a; exit 1\n")
+        self.assertEqual(self.shop.test("capi/capi", 60).failed, "exit status 1")
 
     def test_messages_of_test_cases_that_pass_are_no_failures(self):
         passed = "TEST CASE:  the first\na.cpp:1: MESSAGE: seed 7\n"

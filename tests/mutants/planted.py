@@ -20,7 +20,7 @@ class Mutant:
     new: str
     seen_by: tuple[
         str, ...
-    ]  # "memory/sleep": tests/memory/sleep_test.cpp; "model": all of that suite
+    ]  # "memory/sleep": tests/memory/sleep_test.cpp (or .c); "model": all of that suite
 
     def broken(self, text):
         """The text of the file with the bug in it."""
@@ -47,7 +47,8 @@ def problems(mutants, root):
         if mutant.old == mutant.new:
             yield f'"{mutant.name}" changes nothing'
         for suite in mutant.seen_by:
-            if not (root / "tests" / (f"{suite}_test.cpp" if "/" in suite else suite)).exists():
+            files = [f"{suite}_test.cpp", f"{suite}_test.c"] if "/" in suite else [suite]
+            if not any((root / "tests" / file).exists() for file in files):
                 yield f'"{mutant.name}": there is no tests/{suite}'
         if not mutant.seen_by:
             yield f'"{mutant.name}" is seen by nobody'

@@ -22,10 +22,15 @@ MESON_OPTIONS = (
 PROGRAM_A_FILE = ("adapters", "replay")
 # Suites whose program is in their folder.
 PROGRAM_IN_FOLDER = ("pjrt", "tool")
+# Programs in C, by their first file: each is a suite of its own.
+PROGRAM_IN_C = {"capi/capi": "tests/capi/capi_c_test"}
 # What a suite loads at run time.
-LOADED_BY = {"pjrt": ("pjrt-libraries",)}
+LOADED_BY = {"pjrt": ("pjrt-libraries",), "capi": ("capi-libraries",)}
 # Programs whose simulator is configured from outside.
-SIMULATED = {"adapters/torch_allocator": "devices=2,memory=1GiB,progress=manual"}
+SIMULATED = {
+    "adapters/torch_allocator": "devices=2,memory=1GiB,progress=manual",
+    "capi/capi": "devices=2,memory=256MiB,progress=manual",
+}
 
 
 class DoesNotBuild(Exception):
@@ -53,6 +58,8 @@ def files_of(root):
 
 def program_of(step):
     """From the build folder."""
+    if step in PROGRAM_IN_C:
+        return PROGRAM_IN_C[step]
     suite = step.partition("/")[0]
     if suite in PROGRAM_IN_FOLDER:
         return f"tests/{suite}/{suite}_test"
@@ -122,8 +129,9 @@ class Workshop:
         """Runs a suite, or one file of it, until a test fails."""
         command = [self.build / program_of(suite), "--no-version", "--no-intro", "--abort-after=1"]
         simulated = {"BERTH_SIM": SIMULATED[suite]} if suite in SIMULATED else {}
+        is_program = suite in PROGRAM_IN_C
         suite, _, file = suite.partition("/")
-        if file and suite not in PROGRAM_A_FILE:
+        if file and not is_program and suite not in PROGRAM_A_FILE:
             command.append(f"--source-file=*/{file}_test.cpp")
         traces = (self.root / "bench/traces", self.root.parent / "shared/traces")
         environment = {

@@ -152,7 +152,7 @@ class NvidiaMl(unittest.TestCase):
         )
         self.assert_refused(pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.nvmlUnitGetCount)
 
-    def test_as_many_shutdowns_as_initialisations_end_it(self):
+    def test_as_many_shutdowns_as_initializations_end_it(self):
         pynvml.nvmlInit()
         pynvml.nvmlShutdown()
         self.assertEqual(pynvml.nvmlDeviceGetCount(), 3)

@@ -392,6 +392,32 @@ TEST_CASE("a Runtime that ends with pinned blocks live leaves nothing pinned") {
   CHECK(test.reports.mention("pinned"));
 }
 
+TEST_CASE("a stream of another Runtime is refused for pinned memory, and nothing changes") {
+  PinnedTest test;
+  Runtime other({.driver = "sim"});
+  const Stream others = other.create_stream(Device::cuda(0));
+  const Allocation block = test.memory.allocate(1000);
+  std::vector<std::byte> own(4096);
+  const HostRegistration registered = test.memory.register_memory(own.data(), own.size());
+  const MemoryCounters before = test.counters();
+  const auto refuses = [](const auto& call) {
+    CHECK(contains(message_of<InvalidArgument>(call), "a stream of cuda:0 of another Runtime"));
+  };
+  for (void* const data : {block.data(), static_cast<void*>(own.data())}) {
+    refuses([&] { test.memory.record_stream(data, others); });
+    refuses([&] { test.memory.record_use(data, others); });
+  }
+  refuses([&] { test.memory.keep_for_graph(block.data(), others); });
+  CHECK(same_levels(test.counters(), before));
+  refuses([&] { static_cast<void>(test.memory.allocate_raw(1000, others)); });
+  CHECK(test.counters().blocks_allocated.current == 1);
+  CHECK(test.counters().blocks_pending.current == 0);
+  const std::uint64_t calls = driver_calls(*test.runtime);
+  test.memory.retire_stream(others);
+  CHECK(driver_calls(*test.runtime) == calls);
+  check_whole(test.memory);
+}
+
 TEST_CASE("two threads share the pinned allocator, and no two live blocks overlap") {
   sim::Config config;
   config.progress = sim::Progress::random;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned memory that one device used when it failed, while other devices work.
+// Pinned memory that one device used when it failed, or that awaits a device which cannot be waited
+// for, while other devices work.
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <vector>
@@ -7,6 +9,8 @@
 #include <doctest/doctest.h>
 
 #include "pinned/pinned_fixture.hpp"
+#include "support/captured_graph.hpp"
+#include "support/foreign_stream.hpp"
 
 namespace pinned_failed_device_test {
 
@@ -56,6 +60,43 @@ TEST_CASE_FIXTURE(FailedDevice, "copies of pageable memory go on beside a device
   runtime->copier().copy(target.data(), source.data(), source.size(), healthy);
   runtime->copier().copy(back.data(), target.data(), back.size(), healthy);
   CHECK(back == source);
+}
+
+TEST_CASE("memory that awaits an idle device is recovered while another cannot be waited for") {
+  PinnedTest test(machine_of_nodes(2), {.bytes_reserved_max = 16_MiB, .prefault_threads = 0});
+  const Stream captured = test.stream(0);
+  const Stream other = test.stream(0);
+  std::array<std::vector<StreamRef>, 2> gone;
+  for (const int device : {0, 1}) {
+    for (const std::size_t bytes : {1_MiB, 6_MiB}) {
+      const Allocation block = test.memory.allocate(bytes);
+      gone[std::size_t(device)].push_back(disown(test.stream(device)));
+      block.record_stream(gone[std::size_t(device)].back());
+    }
+  }
+  for (const std::vector<StreamRef>& of_device : gone) {
+    for (const StreamRef stream : of_device) destroy_disowned(stream);
+  }
+  begin_capture(captured);
+  REQUIRE(captured.ref().is_capturing());
+  bool has_failed = false;
+  SUBCASE("a stream of it is captured") {}
+  SUBCASE("it has failed") {
+    has_failed = test.errors_expected = true;
+    test.simulator.launch(
+        other.ref().native(),
+        {.name = "fault",
+         .uses = {sim::MemoryUse::write(reinterpret_cast<void*>(0x123456789000), 64)}});
+    CHECK_THROWS_AS(other.ref().sync(), DriverError);
+  }
+  const std::uint64_t waits = driver_calls(*test.runtime, "cuCtxSynchronize");
+  {
+    const Allocation large = test.memory.allocate(6_MiB);
+    CHECK(test.counters().blocks_pending.current == 2);
+    CHECK(driver_calls(*test.runtime, "cuCtxSynchronize") == waits + 1);
+    CHECK_THROWS_AS(static_cast<void>(test.memory.allocate(6_MiB)), OutOfMemory);
+  }
+  if (!has_failed) CapturedGraph(captured).launch();
 }
 
 }  // namespace pinned_failed_device_test

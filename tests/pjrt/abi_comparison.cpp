@@ -24,6 +24,11 @@ static_assert(offsetof(PJRT_Api, PJRT_Error_GetCode) == slot_offset(kErrorCodeSl
 static_assert(kMajor == PJRT_API_MAJOR);
 static_assert(kMinorKnown == PJRT_API_MINOR);
 SAME(Table, struct_size, PJRT_Api, struct_size)
+SAME(Table, extensions, PJRT_Api, extension_start)
+static_assert(sizeof(Extension) == sizeof(PJRT_Extension_Base));
+SAME(Extension, struct_size, PJRT_Extension_Base, struct_size)
+SAME(Extension, type, PJRT_Extension_Base, type)
+SAME(Extension, next, PJRT_Extension_Base, next)
 SAME(Table, version, PJRT_Api, pjrt_api_version)
 SAME(Version, major, PJRT_Api_Version, major_version)
 SAME(Version, minor, PJRT_Api_Version, minor_version)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include <doctest/doctest.h>
@@ -33,11 +34,30 @@ struct Topology {
   std::uint64_t memory_bytes;
 };
 
+std::string text_of(const DeviceBackend& backend, std::string_view name) {
+  for (const DeviceAttribute& attribute : backend.attributes())
+    if (attribute.name == name) return std::get<std::string>(attribute.value);
+  return {};
+}
+
 }  // namespace
+
+TEST_CASE("the plug-in tells its version and its extensions, without a TPU") {
+  const auto described = open_pjrt_topology(libtpu(), "v5e:2x2x1");
+  CHECK(described->name() == "PJRT tpu topology v5e:2x2x1, API 0.117");
+  CHECK(text_of(*described, "pjrt_api_version") == "0.117");
+  CHECK(text_of(*described, "pjrt_extensions") ==
+        "FFI XlaTransform HostMemoryAllocator MultiSlice Collectives AbiVersion Shardings "
+        "Megascale TpuExecutable TpuTopology Callback PhaseCompile CrossHostTransfers "
+        "ExecutableMetadata MemoryDescriptions Layouts RawBuffer Profiler");
+  CHECK(described->attributes().size() == 2);
+}
 
 TEST_CASE("without a TPU client creation fails with a code and a text") {
   const std::string message = message_of<Error>([] { return open_pjrt(libtpu()); });
   CHECK(contains(message, "libtpu.so: PJRT_Client_Create failed with "));
+  // It can be used further.
+  CHECK(open_pjrt_topology(libtpu(), "v6e:2x2")->count() == 4);
 }
 
 TEST_CASE("topologies are described without hardware") {

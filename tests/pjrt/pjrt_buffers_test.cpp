@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -83,8 +82,7 @@ TEST_CASE("a file fills a buffer, in parts if the plug-in supports them") {
   const TemporaryFolder folder;
   const auto content = numbered_bytes(9_MiB + 5);
   const std::string path = (folder.path() / "content").string();
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  write_content(path, content);
   const File file = File::open_to_read(path);
   for (const bool is_late : {false, true}) {
     for (const bool no_parts : {false, true}) {
@@ -120,8 +118,7 @@ TEST_CASE("a file that fails halfway fails the buffer and its reads") {
   const TemporaryFolder folder;
   const auto content = numbered_bytes(9_MiB);
   const std::string path = (folder.path() / "content").string();
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  write_content(path, content);
   const File file = File::open_to_read(path);
   PluginFixture fixture(
       {{"late", true},

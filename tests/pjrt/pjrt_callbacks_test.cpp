@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plug-ins that call back twice, late, never, or though they have refused to.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "pjrt/plugin_fixture.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace pjrt_callbacks_test {
 
@@ -111,6 +114,61 @@ TEST_CASE("an event is not destroyed before the plug-in has agreed to call back"
   plugin_function<void()>(fixture.path, "berth_test_pjrt_release")();
   owner.join();
   CHECK(plugin_function<int()>(fixture.path, "berth_test_pjrt_events_destroyed_in_calls")() == 0);
+}
+
+TEST_CASE("a callback calls nothing of its plug-in but what frees its event") {
+  const std::string path = plugin_path("current");
+  const auto calls = plugin_function<int()>(path, "berth_test_pjrt_calls_in_callbacks");
+  const auto release = plugin_function<void()>(path, "berth_test_pjrt_release");
+  const auto content = numbered_bytes(5000);
+  // A late read of a part, which succeeds, fails, or is not implemented, with and without its
+  // buffer.
+  for (const std::int64_t code : {0, 12, 13}) {
+    for (const bool has_buffer : {false, true}) {
+      CAPTURE(code);
+      CAPTURE(has_buffer);
+      PluginFixture fixture({{"callback", "alone"s},
+                             {"holds", "Buffer_CopyRawToHost"s},
+                             {"fail_event", code == 0 ? ""s : "Buffer_CopyRawToHost"s},
+                             {"fail_code", code}});
+      DeviceBuffer buffer =
+          fixture.buffers().create(fixture.device(0), content.data(), content.size());
+      std::vector<std::byte> part(1000);
+      const Transfer read = buffer.read(part.data(), 3000, part.size());
+      if (!has_buffer) buffer = {};
+      CHECK_FALSE(read.is_done());
+      release();
+      if (code == 13) {
+        CHECK(contains(message_of<BackendError>([&] {
+                         read.wait();
+                         return 0;
+                       }),
+                       "told to fail"));
+      } else {
+        read.wait();
+        CHECK(std::equal(part.begin(), part.end(), content.begin() + 3000));
+      }
+    }
+  }
+  // Everything else, late.
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "written").string();
+  {
+    PluginFixture fixture({{"callback", "alone"s}, {"late", true}});
+    DeviceBuffers& buffers = fixture.buffers();
+    for (int round = 0; round < 20; ++round) {
+      const DeviceBuffer first = buffers.create(fixture.device(0), content.data(), content.size());
+      const DeviceBuffer second = buffers.create(fixture.device(1), first);
+      first.read(FileRange{File::open_to_write(file), 0, 4000}, 7).wait();
+      const DeviceBuffer third =
+          buffers.create(fixture.device(1), FileRange{File::open_to_read(file), 0, 4000});
+      std::vector<std::byte> all(5000);
+      buffers.gather(all.data(), 4000, std::span(&third, 1)).wait();
+      CHECK(std::equal(all.begin(), all.begin() + 4000, content.begin() + 7));
+      CHECK(content_of(second) == content);
+    }
+  }
+  CHECK(calls() == 0);
 }
 
 TEST_CASE("an event whose callback never comes is asked for, and ends its operation") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plug-ins of other versions, and plug-ins that fail or lie: typed errors, and nothing left over.
 #include <cstddef>
+#include <dlfcn.h>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -46,6 +47,33 @@ TEST_CASE("a library that is no plug-in, or of another version, is refused by na
                  }),
                  "does not have PJRT_Device_GetDescription"));
   CHECK(plugin_objects_live(plugin_path("cut")) == 0);
+}
+
+TEST_CASE("a library that is refused is unloaded, unless it has been called or has a thread") {
+  const auto is_loaded = [](const std::string& path) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library != nullptr) dlclose(library);
+    return library != nullptr;
+  };
+  const auto is_loaded_after_refusal = [&](const std::string& variant,
+                                           const std::vector<PjrtOption>& options = {}) {
+    const std::string path = plugin_path(variant);
+    CHECK_FALSE(is_loaded(path));
+    message_of<Error>([&] { return open_pjrt({"", path, options}); });
+    return is_loaded(path);
+  };
+  for (const std::string variant :
+       {"none", "other_major", "too_old", "no_await", "short_version"}) {
+    CAPTURE(variant);
+    for (int time = 0; time < 2; ++time) CHECK_FALSE(is_loaded_after_refusal(variant));
+  }
+  CHECK(is_loaded_after_refusal("thread"));
+  CHECK(is_loaded_after_refusal("refused", {fail("Client_Create")}));
+  // The one that is in use stays, whoever opens it again.
+  const std::string path = plugin_path("current");
+  PluginFixture fixture;
+  message_of<Error>([&] { return open_pjrt({"", path, {fail("Client_Create")}}); });
+  CHECK(is_loaded(path));
 }
 
 TEST_CASE("an old plug-in serves partial reads and files without the newer functions") {

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -44,6 +46,34 @@ TEST_CASE("what is null or too large in a description is an error, and nothing i
   }
 }
 
+TEST_CASE("extensions are named up to the one that cannot be right, and the devices can be used") {
+  const auto attribute_of = [](const std::string& variant, std::string_view name) {
+    PluginFixture fixture({}, variant);
+    CHECK(content_of(fixture.buffers().create(fixture.device(0), "abc", 3)).size() == 3);
+    const auto attributes =
+        fixture.runtime().devices().backend_attributes(fixture.device(0).type());
+    for (const DeviceAttribute& attribute : attributes)
+      if (attribute.name == name) return std::get<std::string>(attribute.value);
+    return "none"s;
+  };
+  CHECK(attribute_of("current", "pjrt_api_version") == "0.81");
+  CHECK(attribute_of("newer", "pjrt_api_version") == "0.117");
+  CHECK(attribute_of("newer", "pjrt_extensions") == "none");
+  for (const char* const variant : {"current", "unaligned_extension", "wild_extension"}) {
+    CAPTURE(std::string(variant));
+    CHECK(attribute_of(variant, "pjrt_extensions") == "FFI type_99 Layouts");
+  }
+  CHECK(attribute_of("current", "pjrt_extensions_error") == "none");
+  CHECK(attribute_of("wild_extension", "pjrt_extensions_error") ==
+        "extension 3 is at 0x10, which is no memory");
+  CHECK(attribute_of("short_extension", "pjrt_extensions") == "FFI type_99");
+  CHECK(attribute_of("short_extension", "pjrt_extensions_error") ==
+        "extension 2 has a struct of 16 B; accepted: at least 24 B");
+  CHECK(
+      attribute_of("endless_extensions", "pjrt_extensions").starts_with("FFI type_99 Layouts ty"));
+  CHECK(attribute_of("endless_extensions", "pjrt_extensions_error") == "more than 256 extensions");
+}
+
 TEST_CASE("a topology that is null, or has a null description, is an error") {
   const std::string path = plugin_path("current");
   const auto refusal = [&](const char* option) {
@@ -77,8 +107,7 @@ TEST_CASE("a plug-in that dies at any call gives errors, and is freed") {
   const TemporaryFolder folder;
   const auto content = numbered_bytes(10000);
   const std::string path = (folder.path() / "content").string();
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  write_content(path, content);
   const File file = File::open_to_read(path);
   const std::string plugin = plugin_path("current");
   bool has_died = true;

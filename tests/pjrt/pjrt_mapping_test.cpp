@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that a plug-in maps for its devices.
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -10,6 +14,7 @@ namespace pjrt_mapping_test {
 
 using namespace berth;
 using namespace berth::test;
+using namespace std::string_literals;
 
 TEST_CASE("host memory is mapped until its owner ends, and transfers use it meanwhile") {
   PluginFixture fixture({{"late", true}});
@@ -56,6 +61,57 @@ TEST_CASE("mapped memory, or a part of it, cannot be mapped again") {
   CHECK(!map(0, 0));
   CHECK(!buffers.map_host_memory(fixture.device(0), nullptr, 0));
 }
+
+TEST_CASE("a mapping that ends waits for the transfers of its memory, and for no others") {
+  for (const bool is_read : {false, true}) {
+    CAPTURE(is_read);
+    PluginFixture fixture(
+        {{"holds", is_read ? "Buffer_ToHostBuffer"s : "Client_BufferFromHostBuffer"s}});
+    const auto release = plugin_function<void()>(fixture.path, "berth_test_pjrt_release");
+    std::vector<std::byte> memory = numbered_bytes(300);
+    std::vector<std::byte> other = numbered_bytes(200, 2);
+    DeviceBuffers& buffers = fixture.buffers();
+    HostMapping unused = buffers.map_host_memory(fixture.device(0), memory.data(), 100);
+    HostMapping first = buffers.map_host_memory(fixture.device(0), memory.data() + 100, 100);
+    HostMapping second = buffers.map_host_memory(fixture.device(0), memory.data() + 200, 100);
+    const int mapped = plugin_calls(fixture.path, "Client_DmaUnmap");
+    // A read or a filling that uses both mappings, in part.
+    const DeviceBuffer buffer =
+        buffers.create(fixture.device(1), is_read ? other.data() : memory.data() + 150, 100);
+    const Transfer read =
+        is_read ? buffer.read(memory.data() + 150, 0, 100) : buffer.read(other.data(), 0, 100);
+    unused = {};
+    CHECK(plugin_calls(fixture.path, "Client_DmaUnmap") == mapped + 1);
+
+    std::atomic<bool> is_ending = false;
+    std::thread owner([&] {
+      is_ending = true;
+      first = {};
+      second = {};
+    });
+    while (!is_ending) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    CHECK(plugin_calls(fixture.path, "Client_DmaUnmap") == mapped + 1);
+    CHECK(contains(message_of<InvalidArgument>([&] {
+                     return buffers.map_host_memory(fixture.device(0), memory.data() + 199, 1);
+                   }),
+                   "which are mapped for pjrt"));
+    release();
+    owner.join();
+    CHECK(plugin_calls(fixture.path, "Client_DmaUnmap") == mapped + 3);
+    read.wait();
+    buffer.ready().wait();
+  }
+}
+
+TEST_CASE("an operation that cannot start leaves mapped memory unused") {
+  PluginFixture fixture({{"fail", "Client_BufferFromHostBuffer"s}});
+  std::vector<std::byte> memory(100);
+  const HostMapping mapping =
+      fixture.buffers().map_host_memory(fixture.device(0), memory.data(), memory.size());
+  message_of<BackendError>(
+      [&] { return fixture.buffers().create(fixture.device(0), memory.data(), memory.size()); });
+}  // the end of the mapping waits for nothing
 
 TEST_CASE("a mapping left at the end of its Runtime is removed") {
   std::vector<std::byte> memory(100);

@@ -166,6 +166,8 @@ TEST_CASE("the devices of a topology are described, and have no memory") {
     const DeviceType type = *DeviceType::find("planned");
     CHECK(runtime.devices().count(type) == 4);
     CHECK(runtime.devices().backend_name(type) == "PJRT test topology test:4, API 0.81");
+    CHECK(runtime.devices().backend_attributes(type).size() == 2);
+    CHECK(runtime.devices().backend_attributes(DeviceType::cpu()).empty());
     CHECK(runtime.devices().describe(Device::of(type, 3)).name == "TestDevice(id=3)");
     CHECK(contains(message_of<NotSupported>(
                        [&] { return runtime.buffers().create(Device::of(type, 0), "abc", 3); }),
@@ -194,14 +196,30 @@ TEST_CASE("errors and descriptions name the variables that select devices of the
   CHECK(refusal("my_tpu") ==
         "my_tpu:7: no such device: there are my_tpu:0 to my_tpu:1; TPU_VISIBLE_CHIPS=\"0,1\"");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
-  const auto open_error = [](const char* type) {
-    return message_of<BackendError>([&] {
-      Simulation().runtime->register_pjrt(type, plugin_path("current"),
-                                          {{"fail", "Client_Create"s}});
-    });
+  const auto open = [](const char* type, std::int64_t code) {
+    Simulation().runtime->register_pjrt(type, plugin_path("current"),
+                                        {{"fail", "Client_Create"s}, {"fail_code", code}});
   };
-  CHECK(contains(open_error("my_tpu"), "told to fail\\x0ahere; TPU_VISIBLE_CHIPS=\"0,1\""));
-  CHECK_FALSE(contains(open_error("other"), "TPU_VISIBLE_CHIPS"));
+  constexpr const char* kReason = "told to fail\\x0ahere; TPU_VISIBLE_CHIPS=\"0,1\"";
+  CHECK(contains(message_of<BackendError>([&] { open("my_tpu", 13); }), kReason));
+  CHECK(contains(message_of<OutOfMemory>([&] { open("my_tpu", 8); }), kReason));
+  CHECK(contains(message_of<NotSupported>([&] { open("my_tpu", 12); }), kReason));
+  CHECK(contains(message_of<Cancelled>([&] { open("my_tpu", 1); }), kReason));
+  for (const std::int64_t code : {5, 8, 12}) {
+    int kept_code = 0;
+    try {
+      open("my_tpu", code);
+    } catch (const Error& error) {
+      kept_code = error.driver_code();
+    }
+    CHECK(kept_code == code);
+  }
+  CHECK_FALSE(contains(message_of<BackendError>([&] { open("other", 13); }), "TPU_VISIBLE_CHIPS"));
+  // What the plug-in has not refused does not depend on them.
+  CHECK_FALSE(contains(message_of<NotSupported>([] {
+                         Simulation().runtime->register_pjrt("my_tpu", plugin_path("too_old"));
+                       }),
+                       "TPU_VISIBLE_CHIPS"));
   unsetenv("TPU_VISIBLE_CHIPS");
   CHECK(refusal("other") == "other:7: no such device: there are other:0 to other:1");
 }

@@ -2,7 +2,6 @@
 // Plug-ins whose structs are longer or shorter than those that berth knows.
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +30,7 @@ void use_all(PluginFixture& fixture) {
   const auto content = numbered_bytes(5000);
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "content").string();
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  write_content(path, content);
   const File file = File::open_to_read(path);
   DeviceBuffers& buffers = fixture.buffers();
   const DeviceBuffer buffer = buffers.create(fixture.device(0), content.data(), content.size());

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -57,6 +57,11 @@ TEST_CASE("the plug-in's devices are counted and described") {
   const DeviceType type = fixture.device(0).type();
   CHECK(devices.count(type) == 3);
   CHECK(devices.backend_name(type).starts_with("PJRT cpu"));
+  const std::vector<DeviceAttribute> facts = devices.backend_attributes(type);
+  REQUIRE(facts.size() == 2);
+  CHECK(std::get<std::string>(facts[0].value) == "0.81");
+  CHECK(facts[1].name == "pjrt_extensions");
+  CHECK(std::get<std::string>(facts[1].value) == "PhaseCompile FFI MemoryDescriptions Layouts");
   for (int ordinal = 0; ordinal < 3; ++ordinal) {
     const DeviceDescription description = devices.describe(fixture.device(ordinal));
     CHECK(description.kind == "cpu");
@@ -98,8 +103,7 @@ TEST_CASE("a file fills a buffer part by part") {
   const TemporaryFolder folder;
   const auto content = numbered_bytes(17_MiB + 11);
   const std::string path = (folder.path() / "content").string();
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  write_content(path, content);
   const File file = File::open_to_read(path);
   const DeviceBuffer buffer =
       fixture.buffers().create(fixture.device(1), FileRange{file, 0, content.size()});
@@ -109,7 +113,7 @@ TEST_CASE("a file fills a buffer part by part") {
 
   const DeviceBuffer cut =
       fixture.buffers().create(fixture.device(1), FileRange{file, 0, content.size()});
-  Transfer(cut.ready()).cancel();
+  cut.ready().cancel();
   try {
     cut.ready().wait();
   } catch (const Cancelled&) {  // unless it was over before

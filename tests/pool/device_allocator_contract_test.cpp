@@ -178,9 +178,7 @@ TEST_CASE("a stream of another device is refused, and nothing changes") {
 
 TEST_CASE("a stream of another Runtime is refused, and nothing changes") {
   MemoryTest test;
-  RuntimeOptions options;
-  options.driver = "sim";
-  Runtime other(options);
+  Runtime other({.driver = "sim"});
   const Stream foreign = other.create_stream(Device::cuda(0));
   const Allocation block = test.memory.allocate(1000, test.stream());
   const MemoryCounters before = test.counters();

@@ -16,6 +16,7 @@
 #include "support/child_process.hpp"
 #include "support/device_bytes.hpp"
 #include "support/errors.hpp"
+#include "support/foreign_stream.hpp"
 #include "support/second_thread.hpp"
 
 namespace known_bugs_pools_test {
@@ -218,6 +219,29 @@ TEST_CASE("after an error during a capture pools allocate, close and capture aga
       test.memory.trim();
     }
   });
+}
+
+TEST_CASE("pools are created and closed although one that was closed keeps its memory") {
+  PoolsTest test;
+  const StreamRef foreign = disown(test.stream());  // its pool waits for the whole device
+  const Stream captured = test.stream();
+  MemoryPool graphs = test.memory.create_pool({.name = "graphs", .for_graphs = true});
+  std::optional<MemoryPool> first = test.memory.create_pool({.name = "first"});
+  std::optional<MemoryPool> second = test.memory.create_pool({.name = "second"});
+  { const Allocation block = first->allocate(4_MiB, foreign); }
+  test.log.submit(foreign, "work");
+  test.begin_capture(captured);
+  { const Allocation block = graphs.allocate(4_MiB, captured); }
+  first.reset();
+  const std::uint64_t used = test.used();
+  second.reset();
+  CHECK(test.memory.create_pool({.name = "third"}).name() == "cuda:0/third");
+  CHECK(test.used() == used);
+  CHECK(test.end_capture(captured));
+  test.simulator.run_all();
+  test.memory.trim();
+  CHECK(test.used() < used);
+  destroy_disowned(foreign);
 }
 
 // CUB asks events under its lock, whatever is being captured.

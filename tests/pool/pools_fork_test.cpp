@@ -66,6 +66,7 @@ TEST_CASE_FIXTURE(BusyPools, "in a forked child pools refuse at once, or do noth
       refused &= is_refused_after_fork([&] { (void)pool->allocate(1_MiB, own); });
       refused &= is_refused_after_fork([&] { (void)PoolScope::on_this_thread(*pool); });
       refused &= is_refused_after_fork([&] { memory.set_limits({}); });
+      refused &= is_refused_after_fork([&] { memory.set_on_pressure(nullptr); });
       refused &= is_refused_after_fork([&] { pool->set_limits({}); });
       refused &= is_refused_after_fork([&] { memory.trim(); });
       refused &= is_refused_after_fork([&] { memory.release_unused(std::chrono::seconds(1)); });

@@ -78,6 +78,7 @@ class WheelTest(unittest.TestCase):
         files = [path for path in package.rglob("*") if path.is_file()]
         own = {path.name for path in files}
         self.assertLessEqual({"allocator.cpp", "memory_functions.hpp"}, own)
+        run(sys.executable, "-B", CHECKOUT / "tests/tidy/check_hardening.py", package)
         programs = [path for path in files if path.read_bytes()[:4] == b"\x7fELF"]
         self.assertGreater(len(programs), 6)
         for path in programs:

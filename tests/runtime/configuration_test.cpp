@@ -161,6 +161,17 @@ TEST_CASE("configure() reads back the values of describe(), which are in natural
   }
 }
 
+TEST_CASE("describe() refuses a number that no word of an option has") {
+  RuntimeOptions options;
+  options.stream_pool.on_shortage = static_cast<StreamShortage>(9);
+  CHECK(message_of<InvalidArgument>([&] { return describe(options); }) ==
+        "StreamPoolOptions::on_shortage is 9; accepted: share, wait, fail");
+  options = {};
+  options.copier.gates = static_cast<CopyGates>(3);
+  CHECK(message_of<InvalidArgument>([&] { return describe(options); }) ==
+        "CopierOptions::gates is 3; accepted: auto, on, off");
+}
+
 TEST_CASE("a percentage is described as it was written") {
   for (int tenths = 0; tenths <= 1000; ++tenths) {
     const std::string percent =
@@ -208,6 +219,10 @@ TEST_CASE("a refused value is quoted with the accepted ones") {
                            "pjrt=cuda:/x",
                            "pjrt=cpu:/x",
                            "pjrt=tpu:/x;tpu:/y",
+                           "pjrt=TPU:/x",
+                           "pjrt=tpu 1:/x",
+                           "pjrt=1tpu:/x",
+                           "pjrt=tpu:/x;a_name_of_more_bytes_than_any_type_may_have:/y",
                            "segment_bytes=2097151",
                            "pinned_bytes_reserved_max=50%",
                            "pinned_segment_bytes=65535",
@@ -390,6 +405,12 @@ TEST_CASE("a malformed BERTH_CONF stops the Runtime, and names the variable") {
         message_of<InvalidArgument>([&] { const Runtime runtime(options); });
     CHECK(message.starts_with("BERTH_CONF: streams_max=\"0\" (accepted: 1 or more); unknown key "));
     CHECK(message_of<InvalidArgument>([] { return configure_from_environment({}); }) == message);
+  }
+  {
+    const ScopedEnvironment environment("BERTH_CONF", "pjrt=TPU 1:x.so");
+    CHECK(message_of<InvalidArgument>([&] {
+            const Runtime runtime(options);
+          }).starts_with("BERTH_CONF: pjrt=\"TPU 1:x.so\" (accepted: none, or TYPE:PATH"));
   }
   for (const std::optional<std::string>& nothing : {std::optional<std::string>(), {""}, {"  "}}) {
     const ScopedEnvironment environment("BERTH_CONF", nothing);

@@ -2,6 +2,7 @@
 // Blocks over a connection with both ends in one process: what arrives, what is returned, who owns
 // what. shared_processes_test.cpp has several processes.
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "share/share_fixture.hpp"
@@ -104,6 +105,31 @@ TEST_CASE("both ends share and return blocks repeatedly") {
   b.reclaim();
   CHECK(test.blocks_live() == 0);
   CHECK(test.simulator.calls("cuMemCreate") == 1);
+}
+
+TEST_CASE("returned blocks that are not reclaimed yet are not mistaken for later ones") {
+  for (const bool is_ended : {false, true}) {
+    CAPTURE(is_ended);
+    ShareTest test;
+    SocketPair sockets;
+    std::optional<MemoryConnection> giver(test.connect(sockets.take(0)));
+    MemoryConnection taker = test.connect(sockets.take(1));
+    std::vector<SharedBlock> kept;
+    for (int round = 0; round < 3; ++round) {
+      giver->share(test.pool, test.pool.allocate(1_MiB, test.stream));
+      std::vector<SharedBlock> received = taker.receive(10s);
+      REQUIRE(received.size() == 1);
+      if (is_ended && round == 2) kept = std::move(received);
+    }
+    CHECK(giver->blocks_shared() == 3);
+    CHECK(test.blocks_live() == 3);
+    if (is_ended) {
+      giver.reset();
+    } else {
+      CHECK(giver->reclaim() == 3);
+    }
+    CHECK(test.blocks_live() == 0);
+  }
 }
 
 TEST_CASE("closing one side frees its blocks and keeps those that it received") {

@@ -164,6 +164,28 @@ TEST_CASE("a segment that changes its size ends the connection") {
   CHECK_FALSE(connection.is_open());
 }
 
+TEST_CASE("a block outside a segment that exists ends the connection") {
+  ShareTest test;
+  SocketPair honest;
+  MemoryConnection giver = test.connect(honest.take(0));
+  giver.share(test.pool, test.pool.allocate(1_MiB, test.stream));
+  MessageSocket between(honest.take(1));
+  ShareMessage message = between.receive().value().share.value();
+  const BlockRecord good = message.blocks[0];
+  for (const BlockRecord& outside : {BlockRecord{1, 0, ~std::uint64_t{0}, 2},
+                                     BlockRecord{1, 0, good.offset, message.segments[0].bytes + 1},
+                                     BlockRecord{1, 1, good.offset, good.bytes}}) {
+    SocketPair sockets;
+    MemoryConnection connection = test.connect(sockets.take(0));
+    MessageSocket hostile(sockets.take(1));
+    message.blocks[0] = outside;
+    REQUIRE(hostile.send(message) == MessageSocket::Sent::yes);
+    CHECK(contains(message_of<FileError>([&] { return connection.receive(10s); }),
+                   "outside its segment"));
+    CHECK_FALSE(connection.is_open());
+  }
+}
+
 TEST_CASE("returns of unknown block numbers have no effect") {
   ShareTest test;
   SocketPair sockets;

@@ -46,9 +46,9 @@ TEST_CASE("every key is read") {
       "devices=2, memory=80GiB/40GiB, progress=random, seed=18446744073709551615, name=Big GPU, "
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
       "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off, connections=32, "
-      "queue=1024, driver_lock=on, launch_blocking=off, memory_operations=off, "
+      "queue=1000, driver_lock=on, launch_blocking=off, memory_operations=off, "
       "pageable_access=host_page_tables, checks=leak/race, on_finding=abort, call_sites=on, "
-      "kernels=host");
+      "kernels=host, silence_ms=50");
   CHECK(config.kernels == berth::sim::Kernels::host);
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
@@ -69,10 +69,11 @@ TEST_CASE("every key is read") {
   CHECK(config.pageable_access == berth::sim::PageableAccess::host_page_tables);
   CHECK(config.mig == berth::sim::MigDevices{{1, 3}});
   CHECK(config.connections == 32);
-  CHECK(config.queue_entries == 1024);
+  CHECK(config.queue_entries == 1000);
   CHECK(config.driver_lock);
+  CHECK(config.silence_ms == 50);
   CHECK(config.launch_blocking == LaunchBlocking::none);
-  CHECK_FALSE(config.memory_operations);
+  CHECK_FALSE(config.memory_operations_of(1));
   CHECK(config.checks.wants("race"));
   CHECK_FALSE(config.checks.wants("aliasing"));
   CHECK(config.checks.wants("leak"));
@@ -86,7 +87,11 @@ TEST_CASE("missing progress is reported for all choices of checks") {
   CHECK_FALSE(off.checks.wants("race"));
   CHECK(off.checks.wants("shared channel"));
   CHECK(Config::parse("checks=on") == Config{});
-  CHECK(Config::parse("checks=race/aliasing/leak") == Config{});
+  CHECK(Config::parse("checks=race/aliasing/leak/fault") == Config{});
+}
+
+TEST_CASE("a stream holds as many operations by default as hardware was seen to hold") {
+  CHECK(Config().queue_entries == 1024);
 }
 
 TEST_CASE("one memory size serves all devices") {
@@ -100,9 +105,9 @@ TEST_CASE("to_text() returns text that parse() reads back") {
         "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
         "pageable_access=page_faults", "connections=off,queue=1,launch_blocking=on",
         "launch_blocking=all", "connections=auto,queue=off,driver_lock=on",
-        "launch_blocking=off,memory_operations=off",
+        "launch_blocking=off,memory_operations=off", "devices=2,memory_operations=on/off",
         "checks=aliasing,on_finding=abort,call_sites=on", "checks=race/leak", "checks=off",
-        "kernels=skip"}) {
+        "kernels=skip", "silence_ms=0", "silence_ms=auto"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }
@@ -115,7 +120,9 @@ TEST_CASE("errors name the refused text and the accepted values in one line") {
     const char* accepted;
   };
   const Case cases[] = {
-      {"device=2", "\"device=2\"", "devices, memory"},
+      {"color=2", "\"color=2\"", "devices, memory"},
+      {"device=2", "\"device=2\"", "perhaps devices"},
+      {"quue=5", "\"quue=5\"", "perhaps queue"},
       {"devices", "\"devices\"", "key=value"},
       {"devices=2,", "\"\"", "key=value"},
       {",devices=2", "\"\"", "key=value"},
@@ -135,7 +142,7 @@ TEST_CASE("errors name the refused text and the accepted values in one line") {
       {"memory=1MiB", "memory=1048576", "granule"},
       {"progress=fast", "progress=\"fast\"", "eager, manual, random or timed"},
       {"jitter=91", "jitter=\"91\"", "0 to 90"},
-      {"checks=yes", "checks=\"yes\"", "race, aliasing and leak"},
+      {"checks=yes", "checks=\"yes\"", "race, aliasing, leak and fault"},
       {"checks=race/", "checks=\"race/\"", "race/leak"},
       {"on_finding=stop", "on_finding=\"stop\"", "report or abort"},
       {"call_sites=1", "call_sites=\"1\"", "on or off"},
@@ -146,12 +153,14 @@ TEST_CASE("errors name the refused text and the accepted values in one line") {
       {"granularity=2KiB", "granularity=\"2KiB\"", "4KiB"},
       {"vmm=yes", "vmm=\"yes\"", "on or off"},
       {"peer=1", "peer=\"1\"", "on or off"},
+      {"silence_ms=-1", "silence_ms=\"-1\"", "0 to 3600000"},
       {"poison=0", "poison=\"0\"", "on or off"},
       {"driver_version=9000", "driver_version=\"9000\"", "11040"},
       {"host_memory=-1", "host_memory=\"-1\"", "16 TiB"},
       {"numa=1024", "numa=\"1024\"", "0 to 1023 or none"},
       {"numa=-1", "numa=\"-1\"", "0 to 1023 or none"},
       {"numa=0/1", "numa names 2 devices", "one a device"},
+      {"memory_operations=on/off", "memory_operations names 2 devices", "one a device"},
       {"same_host_address=no", "same_host_address=\"no\"", "on or off"},
       {"order=random", "order=\"random\"", "pci or reverse"},
       {"connections=0", "connections=\"0\"", "1 to 32, off, or auto"},
@@ -161,7 +170,7 @@ TEST_CASE("errors name the refused text and the accepted values in one line") {
       {"queue=1048577", "queue=\"1048577\"", "1 to 1048576 entries, or off"},
       {"driver_lock=1", "driver_lock=\"1\"", "on or off"},
       {"launch_blocking=1", "launch_blocking=\"1\"", "on, off, all, or auto"},
-      {"memory_operations=v1", "memory_operations=\"v1\"", "on or off"},
+      {"memory_operations=v1", "memory_operations=\"v1\"", "on or off, for all devices"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.text);

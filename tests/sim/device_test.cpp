@@ -224,7 +224,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES takes a UUID or the beginning of one") {
   CHECK(listed(second.substr(0, 12), "devices=3") == Addresses{"0000:1B:00.0"});
 }
 
-TEST_CASE("without a visible device cuInit fails, and the driver stays uninitialised") {
+TEST_CASE("without a visible device cuInit fails, and the driver stays uninitialized") {
   const ScopedEnvironment none("CUDA_VISIBLE_DEVICES", "");
   const sim::Simulator sim("devices=3");
   int count = 0;

@@ -116,12 +116,14 @@ TEST_CASE("omitted findings are reported once") {
   CHECK(alone.findings.take().back() == "and 3 more");
 }
 
-TEST_CASE("a call for a private table is reported once") {
+TEST_CASE("a call for a private table is reported once for each module") {
   Alone alone;
   alone.findings.note_private_table("a");
   alone.findings.note_private_table("b");
-  CHECK(alone.records().size() == 2);
-  CHECK(alone.records().back().at("module") == "a");
+  alone.findings.note_private_table("a");
+  CHECK(alone.records().size() == 3);
+  CHECK(alone.records()[1].at("module") == "a");
+  CHECK(alone.records()[2].at("module") == "b");
   CHECK(alone.records().back().at("record") == "private_table");
 }
 

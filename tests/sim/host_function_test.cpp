@@ -194,7 +194,7 @@ std::vector<std::string> open_when_found(sim::Simulator& sim, Closed& closed) {
 TEST_CASE("a stream blocked behind a host function only by its channel is reported and continues") {
   for (const char* mode : kModes) {
     CAPTURE(std::string(mode));
-    SimFixture fixture(fmt::format("memory=64MiB,connections=1,stall_ms=50,{}", mode));
+    SimFixture fixture(fmt::format("memory=64MiB,connections=1,stall_ms=300,{}", mode));
     const CUstream busy = make_stream();
     const CUstream other = make_stream();
     const CUdeviceptr memory = make_memory(1);
@@ -217,7 +217,7 @@ TEST_CASE("a stream blocked behind a host function only by its channel is report
 }
 
 TEST_CASE("a polling loop is reported as blocked by a host function in its channel") {
-  SimFixture fixture("memory=64MiB,connections=1,stall_ms=50");
+  SimFixture fixture("memory=64MiB,connections=1,stall_ms=300");
   const CUstream busy = make_stream();
   const CUstream other = make_stream();
   Flag<cuuint32_t> flag;
@@ -237,7 +237,7 @@ TEST_CASE("a polling loop is reported as blocked by a host function in its chann
 TEST_CASE("a call that waits for a host function reports it once, and keeps waiting") {
   for (const char* mode : kModes) {
     CAPTURE(std::string(mode));
-    SimFixture fixture(fmt::format("memory=64MiB,stall_ms=50,{}", mode));
+    SimFixture fixture(fmt::format("memory=64MiB,stall_ms=300,{}", mode));
     const CUstream stream = make_stream();
     Closed closed;
     closed.hold(stream);
@@ -275,7 +275,7 @@ TEST_CASE("a host function is reported once, however many calls wait for it") {
 }
 
 TEST_CASE("the finding names the host function that others wait for") {
-  SimFixture fixture("memory=64MiB,stall_ms=50");
+  SimFixture fixture("memory=64MiB,stall_ms=300");
   const CUstream first = make_stream();
   const CUstream second = make_stream();
   Closed closed;

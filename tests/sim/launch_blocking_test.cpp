@@ -161,6 +161,26 @@ TEST_CASE("launches block if CUDA_LAUNCH_BLOCKING or the option is set") {
   }
 }
 
+TEST_CASE("devices without stream memory operations stand beside others, and so do instances") {
+  SimFixture fixture("devices=3,memory=8GiB,memory_operations=on/off/off,mig=2:1");
+  constexpr bool supported[] = {true, false, false};
+  for (int device = 0; device < 3; ++device) {  // the last one is the instance
+    CAPTURE(device);
+    int value = -1;
+    OK(CU(cuDeviceGetAttribute)(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device));
+    CHECK((value == 1) == supported[device]);
+    CUcontext context = nullptr;
+    OK(CU(cuDevicePrimaryCtxRetain)(&context, device));
+    OK(CU(cuCtxSetCurrent)(context));
+    const CUstream stream = make_stream();
+    const CUdeviceptr word = address_of(make_pinned(8));
+    CHECK(CU(cuStreamWriteValue32)(stream, word, 1, 0) ==
+          (supported[device] ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED));
+    OK(CU(cuStreamSynchronize)(stream));
+  }
+  fixture.sim.take_findings();  // what make_stream() and make_pinned() leave
+}
+
 TEST_CASE("a driver without stream memory operations reports and rejects them") {
   SimFixture fixture("memory=64MiB,memory_operations=off");
   const CUstream stream = make_stream();

@@ -340,7 +340,7 @@ TEST_CASE("attributes of a kernel are the limits of its device") {
   };
   CHECK(attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) == 1024);
   CHECK(attribute(CU_FUNC_ATTRIBUTE_BINARY_VERSION) == 90);
-  CHECK(attribute(CU_FUNC_ATTRIBUTE_NUM_REGS) == 0);
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_NUM_REGS) == 32);
   int value = 0;
   CHECK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX, fixture.fill) ==
         CUDA_ERROR_INVALID_VALUE);

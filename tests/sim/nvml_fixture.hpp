@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulator in which NVML is initialised.
+// A simulator in which NVML is initialized.
 #pragma once
 
 #include <string>

@@ -107,7 +107,7 @@ TEST_CASE("an unlisted CUDA version has the driver branch of the previous one") 
   }
 }
 
-TEST_CASE("NVML is initialised with known flags") {
+TEST_CASE("NVML is initialized with known flags") {
   const sim::Simulator sim("");
   CHECK(CU(nvmlInitWithFlags)(4) == nvml::kInvalidArgument);
   CHECK(CU(nvmlShutdown)() == nvml::kUninitialized);

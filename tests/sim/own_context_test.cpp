@@ -200,6 +200,36 @@ TEST_CASE_FIXTURE(ManualFixture, "a context flag can make synchronous calls alwa
   CHECK(sim.peek(memory, 64) == host);
 }
 
+TEST_CASE_FIXTURE(ManualFixture, "memory can make synchronous calls always wait") {
+  const CUdeviceptr memory = make_memory(64);
+  const CUdeviceptr other = make_memory(64);
+  constexpr auto attribute = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+  unsigned value = 7;
+  OK(CU(cuPointerGetAttribute)(&value, attribute, memory));
+  CHECK(value == 0);
+  value = 1;
+  OK(CU(cuPointerSetAttribute)(&value, attribute, memory + 8));
+  value = 7;
+  OK(CU(cuPointerGetAttribute)(&value, attribute, memory));
+  CHECK(value == 1);
+  OK(CU(cuMemsetD8)(other, 1, 64));
+  CHECK(sim.pending_operations(nullptr) == 1);
+  OK(CU(cuMemsetD8)(memory, 1, 64));
+  CHECK(sim.pending_operations(nullptr) == 0);
+  OK(CU(cuMemcpyDtoD)(other, memory, 32));
+  CHECK(sim.pending_operations(nullptr) == 0);
+  OK(CU(cuMemcpyDtoD)(memory, other, 32));
+  CHECK(sim.pending_operations(nullptr) == 0);
+  value = 0;
+  OK(CU(cuPointerSetAttribute)(&value, attribute, memory));
+  OK(CU(cuMemcpyDtoD)(memory, other, 32));
+  CHECK(sim.pending_operations(nullptr) == 1);
+  CHECK(CU(cuPointerSetAttribute)(&value, CU_POINTER_ATTRIBUTE_BUFFER_ID, memory) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuPointerSetAttribute)(nullptr, attribute, memory) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuPointerSetAttribute)(&value, attribute, 64) == CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_CASE_FIXTURE(EagerFixture, "contexts of one device are no peers") {
   const CUcontext own = make_context();
   CHECK(CU(cuCtxEnablePeerAccess)(context, 0) == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);

@@ -257,4 +257,52 @@ TEST_CASE_FIXTURE(EagerFixture, "impossible pitched allocations are refused") {
   CHECK(pitch == 17);
 }
 
+TEST_CASE_FIXTURE(ManualFixture, "a volume is copied between devices, of any two contexts") {
+  constexpr std::size_t kDepth = 3;
+  const CUdeviceptr from = make_memory(kDepth * kBytes);
+  CUcontext other = nullptr;
+  OK(CU(cuDevicePrimaryCtxRetain)(&other, 1));
+  OK(CU(cuCtxPushCurrent)(other));
+  const CUdeviceptr to = make_memory(kDepth * kBytes);
+  const std::vector<unsigned char> content = counted(kDepth * kBytes);
+  OK(CU(cuMemcpyHtoD)(from, content.data(), content.size()));
+  OK(CU(cuMemsetD8)(to, 0xee, kDepth * kBytes));
+  CUDA_MEMCPY3D_PEER copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = from;
+  copy.dstDevice = to;
+  copy.srcContext = context;
+  copy.dstContext = other;
+  copy.srcPitch = copy.dstPitch = kPitch;
+  copy.srcHeight = copy.dstHeight = kRows;
+  copy.srcZ = 1;
+  copy.WidthInBytes = kWidth;
+  copy.Height = 2;
+  copy.Depth = 2;
+  const CUstream stream = make_stream();
+  for (const bool waits : {true, false}) {
+    CAPTURE(waits);
+    OK(CU(cuMemsetD8)(to, 0xee, kDepth * kBytes));
+    OK(CU(cuCtxSynchronize)());
+    OK(waits ? CU(cuMemcpy3DPeer)(&copy) : CU(cuMemcpy3DPeerAsync)(&copy, stream));
+    CHECK((sim.pending_operations(waits ? nullptr : stream) == 0) == waits);
+    OK(CU(cuStreamSynchronize)(stream));
+    for (std::size_t z = 0; z != kDepth; ++z)
+      for (std::size_t y = 0; y != kRows; ++y) {
+        const bool is_copied = z < 2 && y < 2;
+        const auto row =
+            content.begin() + static_cast<std::ptrdiff_t>((z + 1) * kBytes + y * kPitch);
+        CHECK(sim.peek(to + z * kBytes + y * kPitch, kWidth) ==
+              (is_copied ? std::vector<unsigned char>(row, row + kWidth) : bytes_of(kWidth, 0xee)));
+      }
+  }
+  copy.srcContext = other;
+  CHECK(CU(cuMemcpy3DPeer)(&copy) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemcpy3DPeerAsync)(&copy, stream) == CUDA_ERROR_INVALID_VALUE);
+  copy.srcContext = nullptr;
+  CHECK(CU(cuMemcpy3DPeer)(&copy) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(CU(cuMemcpy3DPeer)(nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemcpy3DPeerAsync)(nullptr, stream) == CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace pitched_copy_test

@@ -89,12 +89,13 @@ TEST_CASE_FIXTURE(ManualFixture, "work that outlives the free faults") {
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "later calls refuse a freed address") {
+TEST_CASE_FIXTURE(ManualFixture, "later calls refuse an address that its pool has given back") {
   const CUstream stream = make_stream();
   const CUdeviceptr pointer = allocate_async(64, stream);
   CHECK(CU(cuMemFreeAsync)(pointer + 1, stream) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemFreeAsync)(pointer, stream) == CUDA_SUCCESS);
   CHECK(CU(cuMemFreeAsync)(pointer, stream) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuStreamSynchronize)(stream));
   CHECK(CU(cuMemsetD8Async)(pointer, 1, 64, stream) == CUDA_ERROR_INVALID_VALUE);
   unsigned type = 0;
   CHECK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) ==

@@ -49,7 +49,7 @@ TEST_CASE_FIXTURE(ManualFixture, "stream queries make no progress in manual mode
   CHECK(sim.pending_operations(stream) == 1);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "synchronising a stream runs its work and no other's") {
+TEST_CASE_FIXTURE(ManualFixture, "synchronizing a stream runs its work and no other's") {
   const Cell one(sim);
   const Cell two(sim);
   const CUstream first = make_stream();
@@ -191,7 +191,9 @@ TEST_CASE_FIXTURE(EagerFixture, "stream creation checks flags, and takes any pri
   CHECK(sim.live().streams == 4);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a long queue keeps its order") {
+TEST_CASE("a long queue keeps its order") {
+  SimFixture fixture("devices=1,progress=manual,queue=off");
+  sim::Simulator& sim = fixture.sim;
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(5000);
   for (unsigned i = 0; i < 5000; ++i)

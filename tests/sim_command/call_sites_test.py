@@ -68,6 +68,11 @@ class Native(SimTest):
         outcome = self.cases("race", env={"PATH": self.folder})
         self.assertRegex(outcome.err, r"first use   sim_command_cases\+0x[0-9a-f]+")
 
+    @unittest.skipUnless(shutil.which("addr2line"), "no addr2line")
+    def test_what_nvcc_makes_for_a_kernel_is_left_out(self):
+        outcome = self.cases("race-behind-stub")
+        self.assertRegex(outcome.err, r"    first use   \S*cases.c:\d+ in race_behind_stub\n")
+
     def test_call_sites_can_be_left_out(self):
         outcome = self.cases("race", options=("--call-sites", "off"))
         self.assertEqual([use["frames"] for use in outcome.report["findings"][0]["uses"]], [[], []])
@@ -146,6 +151,26 @@ class Python(SimTest):
                 self.assertIn("    first use   pipeline.py:12 in prefetch\n"
                               "                pipeline.py:19 in main\n", outcome.err)
                 self.assertIn("    second use  pipeline.py:16 in consume\n", outcome.err)
+
+    def test_behind_frames_of_packages_is_the_nearest_of_the_program(self):
+        package = os.path.join(self.folder, "site-packages")
+        os.mkdir(package)
+        with open(os.path.join(package, "deep.py"), "w", encoding="utf-8") as file:
+            file.write("def deep(call, depth):\n"
+                       "    return deep(call, depth - 1) if depth else call()\n")
+        text = PROGRAM.replace("    prefetch()\n", "    deep(cuda_fill, 30)\n")
+        text = text.replace("def prefetch():", "from functools import partial\n"
+                            "cuda_fill = partial(cuda.cuMemsetD8Async, memory, 1, size, fills)\n"
+                            "def prefetch():")
+        text = f"import sys; sys.path.insert(0, {package!r}); from deep import deep\n" + text
+        program = self.write("deeper.py", text + "\nmain()\n")
+        line = 1 + text.split("\n").index("    deep(cuda_fill, 30)")
+        for python in self.known_interpreters():
+            with self.subTest(python=python):
+                outcome = self.sim(program=[python, program], cwd=self.folder)
+                (found,) = self.assert_findings(outcome, "race")
+                self.assertRegex(outcome.err, r"(?:site-packages/deep.py:2 in deep\n +){4}"
+                                              rf"deeper.py:{line} in main\n +second use")
 
     def test_each_thread_has_its_own_frames(self):
         text = PROGRAM + (

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { kBytes = 1 << 20 };
@@ -52,6 +53,18 @@ static void race(void) {
   CHECK(cuCtxSynchronize());
 }
 
+/* Named as what nvcc makes for a kernel. */
+static void __device_stub__fill(void) {
+  CHECK(cuMemsetD8Async(memory, 1, kBytes, fills));
+}
+
+static void race_behind_stub(void) {
+  prepare();
+  __device_stub__fill();
+  consume();
+  CHECK(cuCtxSynchronize());
+}
+
 static void ordered(void) {
   prepare();
   produce();
@@ -92,6 +105,51 @@ static void stall(void) {
   if (cuStreamSynchronize(fills) == CUDA_SUCCESS) exit(9);
 }
 
+/* A graph is launched after the memory that it fills was freed. */
+static void graph_after_free(void) {
+  CUgraph graph = NULL;
+  CUgraphExec executable = NULL;
+  prepare();
+  CHECK(cuStreamBeginCapture(fills, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK(cuMemsetD8Async(memory, 1, kBytes, fills));
+  CHECK(cuStreamEndCapture(fills, &graph));
+  CHECK(cuGraphInstantiate(&executable, graph, 0));
+  CHECK(cuMemFree(memory));
+  CHECK(cuGraphLaunch(executable, fills));
+  if (cuStreamSynchronize(fills) != CUDA_ERROR_ILLEGAL_ADDRESS) exit(9);
+}
+
+/* A pool's memory is filled on another stream than that of its free, and nothing orders the two. */
+static void pool_after_free(void) {
+  CUdeviceptr pooled = 0;
+  prepare();
+  CHECK(cuMemAllocAsync(&pooled, kBytes, fills));
+  CHECK(cuStreamSynchronize(fills));
+  CHECK(cuMemFreeAsync(pooled, fills));
+  CHECK(cuMemsetD8Async(pooled, 1, kBytes, copies));
+  (void)cuCtxSynchronize();
+}
+
+/* Two calls that fail. */
+static void refused(void) {
+  prepare();
+  if (cuMemFree(memory + 1) == CUDA_SUCCESS) exit(9);
+  if (cuStreamQuery((CUstream)&context) == CUDA_SUCCESS) exit(9);
+}
+
+/* The host waits without a call for a word that a stream writes. */
+static void silent(void) {
+  const time_t begin = time(NULL);
+  unsigned* word = NULL;
+  prepare();
+  CHECK(cuMemHostAlloc((void**)&word, sizeof *word, 0));
+  *word = 0;
+  CHECK(cuMemsetD8Async(memory, 1, kBytes, fills));
+  CHECK(cuStreamWriteValue32(fills, (CUdeviceptr)word, 1, 0));
+  while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != 1)
+    if (time(NULL) - begin > 60) exit(9);
+}
+
 static void in_child(void (*child)(void)) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -122,6 +180,9 @@ static void private_table(void) {
   if (cuGetExportTable(&table, &kId) == CUDA_SUCCESS) exit(9);
 }
 
+/* By this text the runtime is recognized in a file. */
+static const char* const volatile kOfRuntime = "cudaErrorMissingConfiguration";
+
 static void devices(void) {
   int count = 0;
   size_t bytes = 0;
@@ -139,18 +200,48 @@ static void be_killed(void) {
   raise(SIGKILL);
 }
 
-static void launch(void) {
+static void launch_on(CUstream stream, int count) {
   static const char kCode[] = ".version 8.0\n.target sm_80\n.visible .entry add()\n{ ret; }\n";
   CUmodule module = NULL;
   CUfunction add = NULL;
-  prepare();
   CHECK(cuModuleLoadData(&module, kCode));
   CHECK(cuModuleGetFunction(&add, module, "add"));
-  for (int i = 0; i < 3; ++i) CHECK(cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, fills, NULL, NULL));
+  for (int i = 0; i < count; ++i)
+    CHECK(cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+}
+
+static void launch(void) {
+  prepare();
+  launch_on(fills, 3);
   CHECK(cuCtxSynchronize());
 }
 
-static void nothing(void) {}
+/* A launch of a kernel is captured once, and the graph launched three times. */
+static void launch_graph(void) {
+  CUgraph graph = NULL;
+  CUgraphExec executable = NULL;
+  prepare();
+  CHECK(cuStreamBeginCapture(fills, CU_STREAM_CAPTURE_MODE_RELAXED));
+  launch_on(fills, 1);
+  CHECK(cuStreamEndCapture(fills, &graph));
+  CHECK(cuGraphInstantiate(&executable, graph, 0));
+  for (int i = 0; i < 3; ++i) CHECK(cuGraphLaunch(executable, fills));
+  CHECK(cuCtxSynchronize());
+}
+
+static void release(void) {
+  CHECK(cuDevicePrimaryCtxRelease(0));
+}
+
+/* What the program made lives until its exit handlers release the context. */
+static void release_at_exit(void) {
+  atexit(release);
+  prepare();
+}
+
+static void nothing(void) {
+  (void)kOfRuntime;
+}
 
 static void race_in_child(void) {
   in_child(race);
@@ -164,12 +255,19 @@ static const struct {
   const char* name;
   void (*function)(void);
 } kCases[] = {{"race", race},
+              {"race-behind-stub", race_behind_stub},
               {"ordered", ordered},
               {"two-fills", two_fills},
               {"sometimes", sometimes},
               {"leak", leak},
               {"stall", stall},
+              {"graph-after-free", graph_after_free},
+              {"pool-after-free", pool_after_free},
+              {"refused", refused},
+              {"silent", silent},
               {"launch", launch},
+              {"launch-graph", launch_graph},
+              {"release-at-exit", release_at_exit},
               {"race-in-child", race_in_child},
               {"private-table", private_table},
               {"devices", devices},

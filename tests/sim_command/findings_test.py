@@ -6,9 +6,10 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import unittest
 
-from sim_program import CASES, FOLDER, SimTest, environment
+from sim_program import CASES, FOLDER, SimTest, environment, masked
 
 
 class Findings(SimTest):
@@ -99,6 +100,82 @@ class Findings(SimTest):
         self.assertIn("1 line in the findings of a process that was killed", outcome.err)
 
 
+class Faults(SimTest):
+    def test_work_on_freed_memory_is_a_finding_with_the_free(self):
+        log = os.path.join(self.folder, "log")
+        outcome = self.cases("graph-after-free", options=("--log", log))
+        (found,) = self.assert_findings(outcome, "fault")
+        self.assertRegex(masked(found["text"]),
+                         r"fault: cuGraphLaunch \(call \d+\) on stream 0x\.\.\. writes 1048576 B "
+                         r"at 0x\.\.\.; cuMemFree \(call \d+\) has ended that memory; calls of its "
+                         r"context return CUDA_ERROR_ILLEGAL_ADDRESS from then on")
+        self.assertEqual([(use["call"], use["does"]) for use in found["uses"]],
+                         [("cuMemFree", "frees"), ("cuGraphLaunch", "writes")])
+        self.assertRegex(outcome.err, r"cuMemFree frees +\S*cases.c:\d+ in graph_after_free")
+        with open(log, encoding="utf-8") as file:
+            lines = file.read()
+        self.assertIn("faults: fill of 1048576 B", lines)
+        self.assertNotIn("is done: fill", lines)
+        self.assertIn("found: fault", lines)
+
+    def test_checks_can_leave_faults_out(self):
+        self.assert_findings(self.cases("graph-after-free", options=("--checks", "race")))
+
+    def test_memory_of_a_pool_after_a_free_that_nothing_orders(self):
+        outcome = self.cases("pool-after-free")
+        (found,) = self.assert_findings(outcome, "fault")
+        self.assertIn("cuMemFreeAsync", found["text"])
+        outcome = self.cases("pool-after-free", options=("--seeds", "30"))
+        found = {finding["kind"]: finding for finding in outcome.report["findings"]}
+        self.assertEqual(sorted(found), ["fault", "race"], outcome.story)
+        seeds = [seed for finding in found.values() for seed in finding["seeds"]]
+        self.assertEqual(sorted(seeds), list(range(1, 31)), "no seed is without a finding")
+
+    def test_calls_that_a_plan_fails_are_no_findings(self):
+        options = ("--faults", "cuStreamQuery@1=illegal_address;cuMemFree@1=illegal_address")
+        self.assert_findings(self.cases("refused", options=options))
+
+
+class ExitHandlers(SimTest):
+    def test_what_lives_until_exit_handlers_release_it_is_no_leak(self):
+        self.assert_findings(self.cases("release-at-exit"))
+        self.assert_findings(self.cases("release-at-exit", "exit=0"))
+
+    def test_handlers_of_python_are_exit_handlers_too(self):
+        program = (
+            "import atexit, ctypes\n"
+            "cuda, context = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p()\n"
+            "cuda.cuInit(0)\n"
+            "cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n"
+            "cuda.cuCtxSetCurrent(context)\n"
+            "cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), 4096)\n"
+        )
+        release = "cuda.cuDevicePrimaryCtxRelease_v2"
+        late = self.sim(program=[sys.executable, "-c", program + f"atexit.register({release}, 0)"])
+        self.assert_findings(late)
+        early = self.sim(program=[sys.executable, "-c", program + f"{release}(0)"])
+        self.assert_findings(early, "leak")
+
+
+class FailedCalls(SimTest):
+    def test_their_number_and_the_first_are_told(self):
+        log = os.path.join(self.folder, "log")
+        outcome = self.cases("refused", options=("--log", log))
+        self.assert_findings(outcome)
+        self.assertRegex(
+            outcome.err,
+            r"berth sim: 2 calls of the driver failed; the first: cuMemFree \(call \d+\), "
+            r"CUDA_ERROR_INVALID_VALUE, at \S*cases.c:\d+ in refused\n",
+        )
+        self.assertEqual(outcome.report["failed_calls"], 2)
+        with open(log, encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"call \d+ cuMemFree fails: CUDA_ERROR_INVALID_VALUE\n")
+
+    def test_a_query_of_pending_work_has_not_failed(self):
+        outcome = self.cases("sometimes", options=("--seeds", "5", "--checks", "off"))
+        self.assertEqual(outcome.report["failed_calls"], 0, outcome.story)
+
+
 class Ignore(SimTest):
     def ignoring(self, text, *cases):
         return self.cases(*cases, options=("--ignore", self.write("ignore.txt", text)))
@@ -133,7 +210,7 @@ class Json(SimTest):
         self.assertEqual(
             list(report),
             ["exit_code", "configuration", "findings", "runs", "processes", "nvidia_runtime",
-             "skipped_launches"],
+             "skipped_launches", "failed_calls"],
         )
         self.assertEqual(report["exit_code"], 1)
         self.assertIn("devices=2", report["configuration"])

@@ -146,15 +146,21 @@ class Run(SimTest):
 
     def test_a_program_with_nvidias_runtime_is_told(self):
         outcome = self.cases("private-table")
+        self.assertEqual(outcome.exit_code, 2, outcome.story)
+        self.assertEqual(outcome.report["exit_code"], 2)
+        self.assertIn("berth sim: no findings, but calls could not be checked\n", outcome.err)
+        self.assertEqual(self.cases("private-table", "exit=5").exit_code, 5)
+        self.assertEqual(self.cases("private-table", "race").exit_code, 1)
         self.assertEqual(outcome.err.count("--cudart shared"), 1, outcome.story)
         self.assertIn("sim_command_cases has NVIDIA's CUDA runtime in it", outcome.err)
         self.assertEqual(os.path.basename(outcome.report["nvidia_runtime"]), "sim_command_cases")
         self.assertNotIn("--cudart", self.cases("devices").err)
 
-    def test_a_library_with_nvidias_runtime_is_named(self):
-        library = os.path.join(self.folder, "libcublas.so.13")
+    def ask_for_private_table(self, name, text):
+        library = os.path.join(self.folder, name)
         source = self.write(
             "ask.c",
+            f"const char* const text = \"{text}\";\n"
             "int cuGetExportTable(const void** table, const void* id);\n"
             "int ask(void) {\n"
             "  const void* table;\n"
@@ -165,10 +171,24 @@ class Run(SimTest):
             self.skipTest("no C compiler")
         program = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0); "
         program += f"ctypes.CDLL({library!r}).ask()"
-        outcome = self.sim(program=[sys.executable, "-c", program])
+        return self.sim(program=[sys.executable, "-c", program])
+
+    def test_a_library_with_nvidias_runtime_is_named(self):
+        outcome = self.ask_for_private_table("libcublas.so.13", "cudaErrorMissingConfiguration")
+        self.assertEqual(outcome.exit_code, 2, outcome.story)
         self.assertEqual(outcome.err.count("libcublas.so.13 has NVIDIA's CUDA runtime in it"), 1)
         self.assertIn("the calls of this library fail", outcome.err)
         self.assertNotIn("--cudart", outcome.err)
+        outcome = self.ask_for_private_table("_core.abi3.so", "cudaErrorMissingConfiguration")
+        self.assertIn("_core.abi3.so has NVIDIA's CUDA runtime in it", outcome.err)
+        self.assertNotIn("--cudart", outcome.err)
+        outcome = self.ask_for_private_table("libcudart.so.13", "cudaErrorMissingConfiguration")
+        self.assertIn("--preload loads berth's in its place", outcome.err)
+
+    def test_a_library_that_asks_for_a_table_and_has_no_runtime_is_not_named(self):
+        outcome = self.ask_for_private_table("libnvJitLink.so.13", "nothing")
+        self.assert_findings(outcome)
+        self.assertEqual(outcome.err, "berth sim: no findings\n")
 
     def test_kernels_are_refused_with_the_reason_or_skipped_with_a_count(self):
         outcome = self.cases("launch")
@@ -179,6 +199,8 @@ class Run(SimTest):
         line = "results are garbage, because 3 launches of kernels were skipped (kernels=skip)"
         self.assertEqual(outcome.err.count(line), 1, outcome.story)
         self.assertEqual(outcome.report["skipped_launches"], 3)
+        outcome = self.cases("launch-graph", options=("--kernels", "skip"))
+        self.assertEqual(outcome.err.count(line), 1, outcome.story)
         outcome = self.cases("launch", "kill", options=("--kernels", "skip"))
         self.assertIn("because at least 2 launches", outcome.err)
         outcome = self.cases("launch", options=("--kernels", "host"))

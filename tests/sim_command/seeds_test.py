@@ -27,6 +27,11 @@ class Seeds(SimTest):
         self.assert_findings(outcome)
         self.assertEqual(outcome.err, "berth sim: no findings in 10 seeds\n")
 
+    def test_the_host_may_wait_without_a_call(self):
+        outcome = self.cases("silent", options=("--seeds", "3"))
+        self.assert_findings(outcome)
+        self.assert_findings(self.cases("silent", options=("--set", "progress=timed")))
+
     def test_a_finding_of_some_orders_names_the_seeds_that_have_it(self):
         outcome = self.cases("sometimes", options=("--seeds", "20"))
         (found,) = self.assert_findings(outcome, "race")

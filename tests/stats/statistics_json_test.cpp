@@ -53,7 +53,7 @@ TEST_CASE("a device of a backend has its memory and its buffers, and null for wh
   device.memory.bytes_reserved = 4;
   device.memory.bytes_reserved_peak = 5;
   device.memory.largest_free_block_bytes = 6;
-  device.buffers = {11, 12, 13, 14, 15, 16, 17};
+  device.buffers = {11, 12, 13, 14, 15, 16, 17, 18};
   CHECK(Json::parse(to_json(statistics))["backend_devices"] == Json::parse(R"([
         {"device": "tpu:3", "backend": "PJRT tpu", "name": "TPU_3", "kind": "TPU v5 lite",
          "memory_bytes": null,
@@ -61,7 +61,7 @@ TEST_CASE("a device of a backend has its memory and its buffers, and null for wh
                     "bytes_reserved_peak": 5, "largest_free_block_bytes": 6, "allocations": null},
          "buffers": {"buffers_live": 11, "bytes_live": 12, "bytes_live_peak": 13,
                      "buffers_created": 14, "bytes_written": 15, "bytes_read": 16,
-                     "bytes_copied": 17}}])"));
+                     "bytes_copied": 17, "staging_bytes": 18}}])"));
 }
 
 TEST_CASE("every counter of the list is there with its value") {

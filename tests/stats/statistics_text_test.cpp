@@ -54,11 +54,12 @@ TEST_CASE("a device of a backend is listed with its buffers and its memory") {
   device.description.kind = "TPU v5 lite";
   device.memory.bytes_used = 1_GiB;
   device.memory.bytes_limit = 16_GiB;
-  device.buffers = {1234, 2_MiB, 3_MiB, 5000, 4_MiB, 5_MiB, 6_MiB};
+  device.buffers = {1234, 2_MiB, 3_MiB, 5000, 4_MiB, 5_MiB, 6_MiB, 12_MiB};
   CHECK(contains(to_text(statistics),
                  "\ntpu:3     TPU v5 lite, PJRT tpu\n"
                  "  buffers   1,234 with 2.00 MiB, peak 3.00 MiB\n"
                  "  copies    4.00 MiB written, 5.00 MiB read, 6.00 MiB between devices\n"
+                 "  staging   12.0 MiB for files\n"
                  "  memory    1.00 GiB of 16.0 GiB in use\n"));
 }
 

@@ -19,6 +19,7 @@
 
 #include "support/captured_graph.hpp"
 #include "support/child_process.hpp"
+#include "support/death.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
@@ -419,6 +420,19 @@ TEST_CASE("callbacks throw in a forked child, which can exit") {
         }) == 7);
   simulation.run_stream(legacy);
   CHECK(calls.wait_for(1) == Names{"done"});
+}
+
+TEST_CASE("alone: finish() in a callback" * doctest::skip()) {
+  default_abort();
+  Simulation simulation;
+  CompletionQueue& queue = simulation.runtime->completions();
+  queue.when_done(simulation.runtime->default_stream(kDevice), [&](auto) { queue.finish(); });
+  for (;;) std::this_thread::yield();
+}
+
+TEST_CASE("finish() in a callback stops the process, and the program learns why") {
+  CHECK(contains(last_words_of_case("alone: finish() in a callback").value_or("it continues"),
+                 "CompletionQueue::finish() is called, or its Runtime destroyed, in a callback"));
 }
 
 TEST_CASE("the event that marks a callback's work is free while the callback runs") {

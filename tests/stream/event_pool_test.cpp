@@ -2,6 +2,7 @@
 #include "berth/event_pool.hpp"
 
 #include <atomic>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "berth/stream_pool.hpp"
 
 #include "base/per_thread.hpp"
+#include "support/death.hpp"
 #include "support/errors.hpp"
 #include "support/second_thread.hpp"
 #include "support/simulation.hpp"
@@ -81,7 +83,8 @@ TEST_CASE("timing and non-timing events are pooled apart") {
     CHECK_FALSE(timed.contains(untimed.ref().native()));
     untimed->record(stream);
     untimed->sync();
-    CHECK_THROWS_AS(static_cast<void>(elapsed_ms(start, untimed)), DriverError);
+    CHECK(contains(message_of<InvalidArgument>([&] { return elapsed_ms(start, untimed); }),
+                   "made without EventOptions::timing"));
   }
 }
 
@@ -317,6 +320,16 @@ TEST_CASE("returning an event that is not on lease is refused") {
   pool.give_back(once);
   CHECK_THROWS_AS(pool.give_back(once), InvalidArgument);
   CHECK(pool.leases_live() == 0);
+}
+
+TEST_CASE("a lease whose event was returned before stops the process, and the program learns why") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  std::optional<EventLease> lease = pool.acquire();
+  pool.give_back(lease->ref());
+  CHECK(contains(last_words([&] { lease.reset(); }).value_or("it continues"),
+                 "an EventLease ends whose event EventPool::give_back() has returned before"));
+  static_cast<void>(lease->release());
 }
 
 TEST_CASE("an events_max of 0 is refused") {

@@ -110,8 +110,10 @@ TEST_CASE("elapsed_ms refuses events never recorded, not done, or without timing
   recorded.ref().sync();
   SUBCASE("never recorded") {
     const Event never(context, {.timing = true});
-    message_of<DriverError>([&] { return elapsed_ms(recorded, never); });
-    message_of<DriverError>([&] { return elapsed_ms(never, recorded); });
+    const std::string message =
+        message_of<InvalidArgument>([&] { return elapsed_ms(recorded, never); });
+    CHECK(contains(message, "or was never recorded"));
+    message_of<InvalidArgument>([&] { return elapsed_ms(never, recorded); });
   }
   SUBCASE("not done") {
     WorkLog& log = simulation.log;
@@ -127,7 +129,8 @@ TEST_CASE("elapsed_ms refuses events never recorded, not done, or without timing
     untimed.ref().record(stream);
     untimed.ref().sync();
     const std::string message =
-        message_of<DriverError>([&] { return elapsed_ms(recorded, untimed); });
+        message_of<InvalidArgument>([&] { return elapsed_ms(recorded, untimed); });
+    CHECK(contains(message, "made without EventOptions::timing"));
     CHECK(contains(message, "cuEventElapsedTime"));
   }
 }

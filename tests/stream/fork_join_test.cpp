@@ -201,6 +201,21 @@ TEST_CASE("a fork into no streams makes no driver call") {
   CHECK(driver_calls(runtime) == calls);
 }
 
+TEST_CASE("a fork into more streams than any pool has is refused") {
+  Simulation simulation;
+  Runtime& runtime = *simulation.runtime;
+  const StreamLease parent = runtime.streams(kDevice).acquire();
+  for (const std::size_t count : {ForkJoin::kStreamsMax + 1, std::size_t{1} << 40}) {
+    CHECK(contains(
+        message_of<InvalidArgument>([&] { const auto side = runtime.fork(parent, count); }),
+        "streams; accepted: 0 to 65536"));
+  }
+  CHECK(contains(
+      message_of<InvalidArgument>([&] { const auto side = runtime.fork(parent, std::size_t(-1)); }),
+      "18446744073709551615 streams, perhaps a negative number; accepted: 0 to 65536"));
+  CHECK(runtime.streams(kDevice).leases_live() == 1);
+}
+
 TEST_CASE("shared side streams are forked and joined if the pool has fewer than requested") {
   RuntimeOptions options;
   options.stream_pool.streams_max = 1;

@@ -148,7 +148,8 @@ TEST_CASE_FIXTURE(GraphTest, "a capture within a capture of the stream is refuse
 TEST_CASE_FIXTURE(GraphTest, "a default stream is not captured") {
   CHECK(contains(message_of<InvalidArgument>(
                      [&] { const GraphCapture capture(runtime->default_stream(kDevice)); }),
-                 "the legacy default stream of cuda:0 cannot be captured"));
+                 "the legacy default stream of cuda:0 cannot be captured; accepted: a stream of a "
+                 "pool, or of Runtime::create_stream()"));
   CHECK(contains(message_of<InvalidArgument>([&] {
                    const GraphCapture capture(runtime->per_thread_default_stream(kDevice));
                  }),

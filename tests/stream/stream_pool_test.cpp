@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/death.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
@@ -268,6 +269,17 @@ TEST_CASE("a streams_max of 0 is refused") {
     return &runtime.streams(kDevice);
   });
   CHECK(contains(message, "streams_max"));
+}
+
+TEST_CASE(
+    "a lease whose stream was returned before stops the process, and the program learns why") {
+  Simulation simulation;
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  std::optional<StreamLease> lease = pool.acquire();
+  pool.give_back(lease->ref());
+  CHECK(contains(last_words([&] { lease.reset(); }).value_or("it continues"),
+                 "a StreamLease ends whose stream StreamPool::give_back() has returned before"));
+  static_cast<void>(lease->release());
 }
 
 }  // namespace stream_pool_test

@@ -19,7 +19,7 @@ inline sim::Config on_hardware(sim::Config config) {
   config.queue_entries = hardware.queue_entries;
   config.driver_lock = config.driver_lock || hardware.driver_lock;
   if (hardware.launch_blocking) config.launch_blocking = hardware.launch_blocking;
-  config.memory_operations = config.memory_operations && hardware.memory_operations;
+  if (!hardware.memory_operations_of(0)) config.memory_operations = {false};
   if (hardware.seed != sim::Config().seed) config.seed += hardware.seed;
   return config;
 }

@@ -5,8 +5,7 @@
   check_symbols.py --nm NM --readelf READELF --shared FILE... --static FILE... --lookalike FILE...
 
 Shared: only names in namespace berth and berth_* are exported, and of these no private part of a
-class; nothing of CUDA or NVML is exported, wanted or linked; little is kept for each thread, and
-everything is bound when it is loaded. libberth needs few libraries.
+class; nothing of CUDA or NVML is exported, wanted or linked. libberth needs few libraries.
 Static: no global symbol of CUDA or NVML, defined or wanted.
 Look-alike: only NVIDIA's names are exported, and no other look-alike is linked.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
@@ -24,9 +23,6 @@ PRIVATE_PART = re.compile(r"::(?:Impl|State)(?:::|$)")
 VERSION_NODE = re.compile(r"BERTH_(?:[A-Z]+_)?[0-9.]+$")
 RUNTIME_VERSION_NODE = re.compile(r"libcudart\.so\.[0-9]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
-# Some of it is reached as only a program's own may be, for speed: a library that is loaded later
-# gets it out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
-THREAD_BYTES_MAX = 256
 EMBEDDED_LIBRARY = re.compile(r"libberth\.so")
 # What it may need.
 EMBEDDED_NEEDS = re.compile(r"(?:libfmt|libstdc\+\+|libm|libgcc_s|libc|ld-linux-[\w-]+)\.so\.\d+$")
@@ -89,22 +85,6 @@ def embedded_problems(libraries):
             yield library, "linked, but an embedder should not need it"
 
 
-def hardening_problems(readelf_output):
-    """`readelf -d -lW`: everything is bound when the library is loaded, and is read-only then."""
-    if not re.search(r"\((?:FLAGS|FLAGS_1|BIND_NOW)\).*NOW", readelf_output):
-        yield "lazy binding", "accepted: -z now"
-    if "GNU_RELRO" not in readelf_output:
-        yield "no RELRO", "accepted: -z relro"
-
-
-def thread_block_problems(readelf_output):
-    """`readelf -lW`: of the segment TLS, the size in memory."""
-    for match in re.finditer(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)", readelf_output, re.M):
-        size = int(match.group(1), 16)
-        if size > THREAD_BYTES_MAX:
-            yield f"{size} B for each thread", f"more than {THREAD_BYTES_MAX}: dlopen may fail"
-
-
 def output_of(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -133,8 +113,6 @@ def main():
         note(shared, link_problems(libraries))
         if EMBEDDED_LIBRARY.search(shared):
             note(shared, embedded_problems(libraries))
-        note(shared, thread_block_problems(output_of(readelf, "-lW", shared)))
-        note(shared, hardening_problems(output_of(readelf, "-d", "-lW", shared)))
     for static in options.static:
         note(static, cuda_problems(symbol_names(output_of(nm, "--extern-only", static))))
     for lookalike in options.lookalike:

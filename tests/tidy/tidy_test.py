@@ -7,6 +7,8 @@ import pathlib
 import tempfile
 import unittest
 
+import check_declared
+import check_hardening
 import check_layers
 import check_symbols
 import check_text
@@ -142,6 +144,43 @@ class LayerTest(unittest.TestCase):
         self.assert_one("src/extra/x.cpp", "", 1, "no layer")
 
 
+class DeclaredTest(unittest.TestCase):
+    HEADERS = {
+        "include/berth/device.hpp": "class BERTH_API Device final {};\n",
+        "src/base/part.hpp": '#include "berth/device.hpp"\nstruct Part {};\nclass Lock {};\n',
+        "src/sim/part.hpp": "class Lock {};\n",
+    }
+
+    def problems(self, text):
+        with Checkout(self.HEADERS | {"src/base/use.hpp": text}) as root:
+            sources = check_declared.Sources(root)
+            return list(sources.problems(root / "src/base/use.hpp"))
+
+    def test_a_type_without_its_include_is_reported_once(self):
+        self.assertEqual(
+            self.problems("Part first();\nPart second();\n"),
+            ["src/base/use.hpp:2: Part is of src/base/part.hpp, which this does not include"],
+        )
+        self.assertEqual(len(self.problems('#include "berth/device.hpp"\nPart part(Device);\n')), 1)
+
+    def test_a_type_that_an_include_declares_passes(self):
+        self.assertEqual(self.problems('#include "base/part.hpp"\nPart part(Device);\n'), [])
+
+    def test_a_type_that_the_file_declares_passes(self):
+        for text in (
+            "class Part;\nPart part();\n",
+            "struct Whole {\n  struct Part {};\n  Part part;\n};\n",
+            "using Part = int;\nPart part();\n",
+            "template <class... Part>\nvoid call(Part... parts);\n",
+            "template <typename Part>\nvoid call(Part part);\n",
+        ):
+            with self.subTest(text):
+                self.assertEqual(self.problems(text), [])
+
+    def test_comments_members_and_names_of_several_headers_pass(self):
+        self.assertEqual(self.problems("// Part\nint a = whole.Part + other::Part;\nLock b;\n"), [])
+
+
 class TextTest(unittest.TestCase):
     def assert_one(self, text, line, word):
         found = list(check_text.problems_of(text))
@@ -268,18 +307,65 @@ libberth.so.p/member.cpp.o:
         found = list(check_symbols.embedded_problems([*needed, "libz.so.1"]))
         self.assertEqual([name for name, _ in found], ["libz.so.1"])
 
-    def test_lazy_binding_is_reported(self):
-        hardened = " 0x000000000000001e (FLAGS)  BIND_NOW\n  GNU_RELRO  0x15bfc8\n"
-        self.assertEqual(list(check_symbols.hardening_problems(hardened)), [])
-        self.assertEqual(len(list(check_symbols.hardening_problems("  LOAD 0x0\n"))), 2)
 
-    def test_what_a_thread_has_is_bounded(self):
-        line = (
-            "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
-        )
-        fine, too_much = line.format("0x000100"), line.format("0x000101")
-        self.assertEqual(list(check_symbols.thread_block_problems("  LOAD 0x0\n" + fine)), [])
-        self.assertEqual(len(list(check_symbols.thread_block_problems(fine + too_much))), 1)
+PROGRAM = """
+  Type:                              DYN (Position-Independent Executable file)
+  GNU_STACK      0x000000 0x0000000000000000 0x0000000000000000 0x000000 0x000000 RW  0x10
+  LOAD           0x001000 0x0000000000001000 0x0000000000001000 0x002000 0x002000 R E 0x1000
+  GNU_RELRO      0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 0x000008 R   0x1
+ 0x000000000000001e (FLAGS)              BIND_NOW
+"""
+
+THREADS = """
+  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 0x000090 R   0x8
+ 0x000000000000001e (FLAGS)              BIND_NOW STATIC_TLS
+"""
+
+WANTED = """
+     0: 0000000000000000     0 NOTYPE  LOCAL  DEFAULT  UND
+     1: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND __gmon_start__
+     2: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND __stack_chk_fail@GLIBC_2.4 (3)
+     3: 0000000000001000     9 FUNC    GLOBAL DEFAULT    9 berth_version@@BERTH_0.1
+"""
+
+
+class HardeningTest(unittest.TestCase):
+    def test_a_hardened_program_passes(self):
+        self.assertEqual(list(check_hardening.linked_problems(PROGRAM)), [])
+
+    def test_each_missing_measure_is_reported(self):
+        for hardened, weak, word in (
+            ("DYN", "EXEC", "fixed position"),
+            ("BIND_NOW", "SYMBOLIC", "lazy binding"),
+            ("GNU_RELRO", "LOAD", "writable relocations"),
+            ("BIND_NOW", "TEXTREL BIND_NOW", "relocations of code"),
+            ("0x000000 RW  0x10", "0x000000 RWE 0x10", "writable and executable"),
+        ):
+            with self.subTest(word):
+                found = list(check_hardening.linked_problems(PROGRAM.replace(hardened, weak)))
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(word, found[0])
+
+    def test_wanted_symbols_are_those_of_other_files(self):
+        self.assertEqual(list(check_hardening.wanted_symbols(WANTED)), ["__stack_chk_fail"])
+
+    def test_unprotected_code_is_reported(self):
+        fine = ["memcpy", "__memcpy_chk", "__stack_chk_fail"]
+        self.assertEqual(list(check_hardening.compiled_problems(fine)), [])
+        self.assertEqual(list(check_hardening.compiled_problems(["berth_sim_cuInit"])), [])
+        for symbols, word in ((fine[:2], "stack protector"), (fine[:1] + fine[2:], "fortified")):
+            found = list(check_hardening.compiled_problems(symbols))
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(word, found[0])
+
+    def test_what_libraries_keep_for_a_thread_is_bounded_together(self):
+        static = check_hardening.static_thread_bytes(THREADS)
+        self.assertEqual(static, 0x90)
+        self.assertEqual(check_hardening.static_thread_bytes(THREADS.replace("STATIC_", "")), 0)
+        self.assertEqual(list(check_hardening.thread_problems({"a.so": 200, "b.so": 56})), [])
+        found = list(check_hardening.thread_problems({"a.so": 200, "b.so": 57, "c.so": 0}))
+        self.assertEqual(len(found), 1)
+        self.assertIn("257 B for each thread (a.so 200, b.so 57)", found[0])
 
 
 if __name__ == "__main__":

@@ -168,6 +168,7 @@ class DevicesOfPlugins(CommandTest):
         env = self.conf("?devices=2&memory_bytes=2097152")
         out = self.assert_success(berth("devices", env=env)).out
         self.assertIn("test: PJRT test 7.1, API 0.81\n", out)
+        self.assertIn("  pjrt_api_version 0.81, pjrt_extensions FFI type_99 Layouts\n", out)
         self.assertRegex(out, r"(?m)^cuda:1 .*\n")
         self.assertRegex(out, r"(?m)^test:1 +2\.00 MiB  test device\n +TestDevice\(id=1\)\n")
         self.assertIn("coords 1,0,0, num_cores 2", out.replace("\n          ", " "))
@@ -178,6 +179,8 @@ class DevicesOfPlugins(CommandTest):
         (backend,) = self.assert_success(berth("devices", "--json", env=env)).json()["backends"]
         self.assertEqual(backend["type"], "test")
         self.assertEqual(backend["backend"], "PJRT test 7.1, API 0.81")
+        facts = {"pjrt_api_version": "0.81", "pjrt_extensions": "FFI type_99 Layouts"}
+        self.assertEqual(backend["attributes"], facts)
         self.assertIsNone(backend["problem"])
         self.assertEqual([device["device"] for device in backend["devices"]], ["test:0", "test:1"])
         second = backend["devices"][1]

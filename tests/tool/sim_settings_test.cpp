@@ -36,6 +36,8 @@ TEST_CASE("a value with a comma, and a setting without a value, are refused") {
   CHECK_THROWS_AS(settings.set("name", "a,b", "--name"), UsageError);
   CHECK_THROWS_AS(settings.set_pair("devices", "--set"), UsageError);
   CHECK_THROWS_AS(settings.set_pair("=1", "--set"), UsageError);
+  CHECK_THROWS_WITH_AS(settings.set_pair("devices=2,seed=4", "--set"),
+                       "--set 'devices=2,seed=4': accepted: a value without a comma", UsageError);
   CHECK(settings.text().empty());
 }
 

@@ -18,6 +18,8 @@ void PeerLinks::open(DeviceContext& user, DeviceContext& owner) {
   const ContextScope scope(user);  // if this fails, so would the copy
   try {
     enable_peer_access(user, owner);
+  } catch (const InvalidArgument&) {
+    return;  // not from here, but later
   } catch (const Error&) {
     // Some pairs do not support it, and a device has a maximum number of peers.
   }

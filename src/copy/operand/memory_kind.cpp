@@ -74,6 +74,14 @@ bool is_in_a_block(HostAllocator& host, const void* data, std::size_t bytes) {
 
 }  // namespace
 
+bool is_known_to_driver(const Driver& driver, const void* data) {
+  CUmemorytype type{};
+  auto name = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  void* place = &type;
+  driver.pointer_get_attributes(1, &name, &place, reinterpret_cast<CUdeviceptr>(data));
+  return type != CUmemorytype{};
+}
+
 bool is_pinned_by_runtime(const PinnedAllocator& own, const void* data) {
   return own.owns(data) || (has_several_pinned_owners() && find_pinned_owner(data));
 }

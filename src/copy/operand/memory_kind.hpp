@@ -79,6 +79,9 @@ struct OwnHostMemory {
 ///         any Runtime that is not in a live block.
 AllocationInfo find_allocation(const DeviceRegistry& registry, const OwnHostMemory& own,
                                const Driver& driver, const void* data, std::size_t bytes);
+/// Whether the driver allocated, mapped or registered the memory. Makes one driver call, cheaper
+/// than that of find_allocation(). Errors  DriverError.
+bool is_known_to_driver(const Driver& driver, const void* data);
 /// The live block or registration of `pinned` at `data`; nullopt if there is none. No driver call.
 std::optional<AllocationInfo> find_pinned_allocation(const PinnedAllocator& pinned,
                                                      const void* data);

@@ -13,7 +13,7 @@ namespace berth {
 namespace {
 
 // A query takes four driver calls: read the current context, replace it, query, and restore it. Two
-// lists of copies are queried. The total stays below the bound in docs/copies.md.
+// lists of copies are queried. The total stays below the bound in docs/staging.md.
 constexpr std::size_t kCallsPerQuery = 4;
 constexpr std::size_t kCallsOfSecond = 1'000;
 static_assert(2 * DeviceWatch::kStreamsPerRound * kCallsPerQuery * DeviceWatch::kRoundsPerSecond <=

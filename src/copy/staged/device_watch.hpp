@@ -7,12 +7,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
 #include "copy/staged/host_work.hpp"
 #include "driver/driver.hpp"
@@ -52,7 +52,7 @@ class DeviceWatch {
 
   const std::vector<HostWork*> works_;
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  ConditionVariable changed_;
   bool woken_ BERTH_GUARDED_BY(mutex_) = false;
   bool has_owner_ BERTH_GUARDED_BY(mutex_) = false;
   bool stopped_ BERTH_GUARDED_BY(mutex_) = false;

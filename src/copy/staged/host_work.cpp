@@ -20,15 +20,17 @@ constexpr std::chrono::microseconds kPollPeriodMax{250};
 
 }  // namespace
 
-void HostWork::start(const CopyPtr& copy, const LanePtr& lane, int priority, EventPool& events) {
+void HostWork::start(const CopyPtr& copy, const LanePtr& lane, int priority, EventPool& events,
+                     GateTrial* trial) {
   std::exception_ptr failure;
   {
     const MutexLock order(lane->submission);
-    add(copy, lane, priority);
+    add(copy, lane, priority, trial);
     try {
-      submit(copy, events);
+      submit(copy, events, trial);
     } catch (...) {
       failure = std::current_exception();
+      if (trial != nullptr) end_trial(copy, false);
       close(copy, failure, events);
     }
   }
@@ -38,14 +40,20 @@ void HostWork::start(const CopyPtr& copy, const LanePtr& lane, int priority, Eve
   std::rethrow_exception(failure);
 }
 
-void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
+void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority, GateTrial* trial) {
   std::list<CopyPtr> in_lane{copy};
   std::list<LanePtr> of_lane{lane};
   const MutexLock lock(mutex_);
+  if (trial != nullptr) on_trial_.reserve(on_trial_.size() + 1);
   BERTH_CHECK(copy->lane == nullptr && !copy->is_complete);  // a copy is started once
   // Threads that look for work visit the lanes in the list only.
   BERTH_CHECK(lane->copies.empty() || *lane->place == lane);
   copies_.add(copy, priority);  // nothing fails after this
+  if (trial != nullptr) {
+    copy->withhold();
+    trial->begin(GateTrial::Clock::now());
+    on_trial_.push_back({copy, trial});
+  }
   if (lane->copies.empty()) {
     lane->place = of_lane.begin();
     lanes_.splice(lanes_.end(), of_lane);
@@ -65,8 +73,12 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   pieces_.notify_all();  // there is a piece, or a word to read
 }
 
-void HostWork::submit(const CopyPtr& copy, EventPool& events) {
-  for (;;) {
+void HostWork::submit(const CopyPtr& copy, EventPool& events, GateTrial* trial) {
+  if (trial != nullptr) {
+    copy->submit_first_gate();
+    end_trial(copy, true);
+  }
+  while (!copy->is_all_submitted()) {
     std::size_t chunks = 0;
     {
       const MutexLock lock(mutex_);
@@ -75,6 +87,42 @@ void HostWork::submit(const CopyPtr& copy, EventPool& events) {
     copy->submit_until(chunks, events);
     if (copy->is_all_submitted()) return;
     progress_or_wait(first_of_lane(*copy));
+  }
+}
+
+HostWork::Trials::iterator HostWork::find_trial(const StagedCopy& copy) {
+  return std::find_if(on_trial_.begin(), on_trial_.end(),
+                      [&](const OnTrial& other) { return other.copy.get() == &copy; });
+}
+
+void HostWork::note_open_gate(const StagedCopy& copy) {
+  if (on_trial_.empty() || !copy.is_first_gate_open()) return;
+  const Trials::iterator entry = find_trial(copy);
+  if (entry == on_trial_.end() || entry->trial->is_open() || copy.has_failed()) return;
+  entry->trial->open(GateTrial::Clock::now());
+}
+
+void HostWork::end_trial(const CopyPtr& copy, bool is_submitted) noexcept {
+  const MutexLock lock(mutex_);
+  const Trials::iterator entry = find_trial(*copy);
+  if (entry == on_trial_.end()) return;  // a failure behind the gate
+  GateTrial& trial = *entry->trial;
+  on_trial_.erase(entry);
+  // A failed copy opens its gate without host work.
+  if (is_submitted && !copy->has_failed()) trial.end(GateTrial::Clock::now());
+  if (trial.is_admitted()) return;
+  copy->admit();
+  update_ready(*copy);
+}
+
+void HostWork::admit_overdue() {
+  if (on_trial_.empty()) return;
+  const GateTrial::Clock::time_point now = GateTrial::Clock::now();
+  for (const auto& [copy, trial] : on_trial_) {
+    if (!trial->is_overdue(now)) continue;
+    trial->admit();
+    copy->admit();
+    update_ready(*copy);
   }
 }
 
@@ -120,6 +168,7 @@ HostWork::CopyPtr HostWork::first_of_lane(const StagedCopy& copy) {
 
 std::optional<HostWork::Task> HostWork::take() {
   const MutexLock lock(mutex_);
+  admit_overdue();
   const CopyPtr copy = copies_.next();
   if (copy == nullptr) return std::nullopt;
   const Task task{copy, copy->take()};
@@ -130,6 +179,7 @@ std::optional<HostWork::Task> HostWork::take() {
 void HostWork::finish_piece(const Task& task) {
   const MutexLock lock(mutex_);
   task.copy->finish(task.piece);
+  note_open_gate(*task.copy);
   if (task.copy->pieces_in_progress() == 0) changed_.notify_all();
 }
 
@@ -219,6 +269,7 @@ bool HostWork::poll_progress() {
   bool has_advanced = false;
   {
     const MutexLock lock(mutex_);
+    admit_overdue();
     for (auto place = lanes_.begin(); place != lanes_.end();) {
       const LanePtr lane = *place++;  // erased with its last copy
       has_advanced |= advance(*lane, completed);

@@ -3,7 +3,7 @@
 //
 //   workers        move pieces, open gates, and read the words in which the device reports its
 //                  progress. They make no driver call, so they cannot block inside the driver.
-//   one poller     occasionally queries the driver about the oldest copy of a stream, to detect a
+//   device watch   occasionally queries the driver about the oldest copy of a stream, to detect a
 //                  failed device, which writes no words. Nothing waits for it to open a gate. It
 //                  releases the owners of complete copies, because their destructors, which are
 //                  the program's, may call the driver.
@@ -12,18 +12,20 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
+#include "copy/staged/gate_trial.hpp"
 #include "copy/staged/ready_copies.hpp"
 #include "copy/staged/staged_copy.hpp"
 
@@ -76,9 +78,11 @@ class HostWork {
   /// Submits the copy behind the copies of its lane, which is the lane of its stream. Lower
   /// priorities go first. A copy that shares its slots uses them after earlier copies. Waits for
   /// the stream if the copy would have more than StagedCopy::kEntriesMax entries in its queue.
+  /// `trial` may be null; otherwise the copy begins with a gate. The trial has a result if the gate
+  /// has been submitted and the copy has not failed meanwhile.
   /// Errors  DriverError, OutOfMemory: the copy is complete.
-  void start(const CopyPtr& copy, const LanePtr& lane, int priority, EventPool& events)
-      BERTH_EXCLUDES(mutex_);
+  void start(const CopyPtr& copy, const LanePtr& lane, int priority, EventPool& events,
+             GateTrial* trial = nullptr) BERTH_EXCLUDES(mutex_);
 
   // Without a driver call.
   /// The next piece to move; nullopt if there is currently none.
@@ -101,7 +105,7 @@ class HostWork {
   bool wait_for_piece() BERTH_EXCLUDES(mutex_);
   void stop() BERTH_EXCLUDES(mutex_);
 
-  // For the poller.
+  // For the device watch.
   /// Queries the driver about the oldest copies of up to `streams` streams, least recently queried
   /// first. If a repeated query fails too, the copy fails, and so do the copies behind it.
   void query_device(std::size_t streams) BERTH_EXCLUDES(mutex_);
@@ -127,8 +131,22 @@ class HostWork {
   [[nodiscard]] std::size_t copies_under_way() const BERTH_EXCLUDES(mutex_);
 
  private:
-  void add(const CopyPtr& copy, const LanePtr& lane, int priority) BERTH_EXCLUDES(mutex_);
-  void submit(const CopyPtr& copy, EventPool& events) BERTH_EXCLUDES(mutex_);
+  struct OnTrial {
+    CopyPtr copy;
+    GateTrial* trial;  ///< owned by the thread that submits the copy
+  };
+
+  void add(const CopyPtr& copy, const LanePtr& lane, int priority, GateTrial* trial)
+      BERTH_EXCLUDES(mutex_);
+  void submit(const CopyPtr& copy, EventPool& events, GateTrial* trial) BERTH_EXCLUDES(mutex_);
+  using Trials = std::vector<OnTrial>;
+  [[nodiscard]] Trials::iterator find_trial(const StagedCopy& copy) BERTH_REQUIRES(mutex_);
+  /// The submission of the gate has returned, or has failed.
+  void end_trial(const CopyPtr& copy, bool is_submitted) noexcept BERTH_EXCLUDES(mutex_);
+  /// The copy may have opened its first gate.
+  void note_open_gate(const StagedCopy& copy) BERTH_REQUIRES(mutex_);
+  /// Lets the host work of copies begin whose gate takes too long to submit.
+  void admit_overdue() BERTH_REQUIRES(mutex_);
   /// Handles a failed submission.
   void close(const CopyPtr& copy, std::exception_ptr failure, EventPool& events) noexcept
       BERTH_EXCLUDES(mutex_);
@@ -169,7 +187,7 @@ class HostWork {
   /// slots, and it becomes the head of the list `over`.
   bool remove_if_complete(const CopyPtr& copy, CopyPtr& completed) BERTH_REQUIRES(mutex_);
   /// Frees what the copies of the list hold. Copies with an owner are left to a thread that may
-  /// call the driver: the poller, or one that waits for the copy.
+  /// call the driver: the device watch, or one that waits for the copy.
   void end(CopyPtr completed) BERTH_EXCLUDES(mutex_);
   void leave_owner(CopyPtr copy) BERTH_EXCLUDES(mutex_);
   /// Takes the copy from the list of those with owners; false if another thread has it.
@@ -185,10 +203,11 @@ class HostWork {
   const std::exception_ptr cancelled_ =
       std::make_exception_ptr(Cancelled("the transfer has been cancelled"));
   mutable Mutex mutex_;
-  std::condition_variable_any changed_;  ///< for waiters
-  std::condition_variable_any pieces_;   ///< for workers
+  ConditionVariable changed_;  ///< for waiters
+  ConditionVariable pieces_;   ///< for workers
   ReadyCopies copies_ BERTH_GUARDED_BY(mutex_);
-  CopyPtr owned_ BERTH_GUARDED_BY(mutex_);  ///< a list of complete copies, but for their owners
+  CopyPtr owned_ BERTH_GUARDED_BY(mutex_);    ///< a list of complete copies, but for their owners
+  Trials on_trial_ BERTH_GUARDED_BY(mutex_);  ///< withheld copies; rarely any
   /// Lanes with pending copies, in the order of queries.
   std::list<LanePtr> lanes_ BERTH_GUARDED_BY(mutex_);
   bool is_polled_ BERTH_GUARDED_BY(mutex_) = false;  ///< a worker reads the words

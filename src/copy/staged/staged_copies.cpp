@@ -151,8 +151,10 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   if (!staging) return nullptr;
   const std::shared_ptr<StagingBlocks> blocks = staging->blocks;
   const auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
+  std::optional<StreamGates::NextTrial> trial;  // its end may call the program's sink
+  if (copy->begins_with_gate()) trial.emplace(here.gates);
   try {
-    work.start(copy, lane, priority, here.events);
+    work.start(copy, lane, priority, here.events, trial ? trial->get() : nullptr);
   } catch (const DriverError& error) {
     if (error.driver_code() != CUDA_ERROR_NOT_SUPPORTED) throw;
     here.gates.disable();

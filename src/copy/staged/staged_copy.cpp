@@ -66,6 +66,13 @@ std::size_t StagedCopy::chunk_bytes(std::size_t chunk) const {
   return std::min(slot_bytes_, bytes_ - chunk * slot_bytes_);
 }
 
+void StagedCopy::submit_first_gate() {
+  BERTH_CHECK(begins_with_gate() && next_chunk_ == 0 && !is_first_gate_submitted_);
+  const ContextScope scope(stream_.context());
+  submit_gate(1);
+  is_first_gate_submitted_ = true;
+}
+
 void StagedCopy::submit_until(std::size_t chunks_wanted, EventPool& events) {
   BERTH_CHECK(!is_all_submitted_ && !submission_ended_);
   const ContextScope scope(stream_.context());
@@ -86,7 +93,7 @@ void StagedCopy::submit_chunk(std::size_t chunk) {
   const std::size_t offset = chunk * slot_bytes_;
   std::byte* const slot = staging_.slot(chunk);
   if (direction_ == Direction::to_device) {
-    submit_gate(chunk + 1);
+    if (chunk > 0 || !is_first_gate_submitted_) submit_gate(chunk + 1);
     device_->submit_write(slot, offset, chunk_bytes(chunk), stream_);
     return;
   }
@@ -164,7 +171,8 @@ void StagedCopy::end_turn() {
 }
 
 bool StagedCopy::has_piece() const {
-  return has_turn_ && !device_ended_ && !is_all_taken() && taken_ / slot_bytes_ < open_chunks();
+  return has_turn_ && !is_withheld_ && !device_ended_ && !is_all_taken() &&
+         taken_ / slot_bytes_ < open_chunks();
 }
 
 StagedCopy::Piece StagedCopy::take() {

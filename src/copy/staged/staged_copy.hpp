@@ -93,6 +93,9 @@ class StagedCopy {
   StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
 
   // Its submission, to a stream that is not captured.
+  /// Submits the gate of the first chunk alone, before submit_until(). begins_with_gate() is true.
+  /// Errors  DriverError: call close().
+  void submit_first_gate();
   /// Submits the device work and the gates of the first `chunks` chunks; of all chunks if there are
   /// fewer.
   /// Errors  DriverError, OutOfMemory: call close().
@@ -107,6 +110,16 @@ class StagedCopy {
   }
   /// Nothing more will be submitted.
   void end_submission();
+
+  // The trial of its first gate (gate_trial.hpp).
+  /// Whether the first entry is a gate that opens when the host has filled the first chunk.
+  [[nodiscard]] bool begins_with_gate() const {
+    return direction_ == Direction::to_device && turns_ == 0;
+  }
+  /// No piece is moved until admit(). Called before the copy is pending.
+  void withhold() { is_withheld_ = true; }
+  void admit() { is_withheld_ = false; }
+  [[nodiscard]] bool is_first_gate_open() const { return gates_open_ > 0; }
 
   // The turns of copies that share slots.
   /// Whether this copy currently uses the slots.
@@ -144,8 +157,10 @@ class StagedCopy {
 
   /// No thread will take a piece again, and the device is done. Threads may still be moving pieces.
   [[nodiscard]] bool is_at_end() const {
-    return submission_ended_ && has_turn_ &&
-           (device_ended_ || (passed_ == steps() && is_all_taken()));
+    if (!submission_ended_ || !has_turn_) return false;
+    // Behind the last step of a copy that could not be submitted completely, the word is written
+    // once more.
+    return device_ended_ || (is_all_submitted_ && passed_ == steps() && is_all_taken());
   }
 
   /// Fails the copy: no byte is moved from now on. The first failure is kept. Called while the
@@ -229,9 +244,11 @@ class StagedCopy {
   const std::size_t chunks_a_mark_;  ///< half a round of the slots, so that host and device overlap
   const std::size_t chunks_ahead_;   ///< the most that are submitted and have not completed
   bool has_turn_ = false;
+  bool is_withheld_ = false;
 
   const ProgressWord progress_;
-  std::size_t next_chunk_ = 0;  ///< to submit
+  bool is_first_gate_submitted_ = false;  ///< alone, before its chunk
+  std::size_t next_chunk_ = 0;            ///< to submit
   bool is_all_submitted_ = false;
   std::atomic<std::size_t> steps_submitted_ = 0;  ///< or about to be
   std::vector<Mark> marks_;                       ///< never reallocated; marked_ may be read

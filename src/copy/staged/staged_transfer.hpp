@@ -18,7 +18,7 @@ class StagedTransfer final : public TransferState {
   /// The owner of the host memory.
   enum class HostSide : bool {
     borrowed,  ///< the caller, which may free it once the last Transfer is destroyed
-    owned,     ///< an object that exists until the transfer is complete
+    owned,     ///< an object that exists until the transfer is over
   };
 
   StagedTransfer(HostWork& work, HostWork::CopyPtr copy, HostSide host_side)

@@ -57,11 +57,11 @@ double Transfer::bytes_per_second() const {
   return state_->bytes_per_second();
 }
 
-void Transfer::cancel() noexcept {
+void Transfer::cancel() const noexcept {
   if (state_ != nullptr && state_->is_here()) state_->cancel();
 }
 
-void Transfer::detach() noexcept {
+void Transfer::detach() const noexcept {
   if (state_ != nullptr && state_->is_here()) state_->detach();
 }
 

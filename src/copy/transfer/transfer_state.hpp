@@ -35,7 +35,7 @@ class TransferState {
   /// Called when the last Transfer is destroyed. Returns when no thread will access the caller's
   /// memory any more. A failure that the program has not observed is reported to the sink.
   virtual void abandon() noexcept {}
-  /// The caller keeps its memory valid until the transfer is complete, so abandon() does not wait.
+  /// The caller keeps its memory valid until the transfer is over, so abandon() does not wait.
   virtual void detach() noexcept {}
 
   /// False in a forked child, which has neither the threads nor the device. Check before any other

@@ -1,58 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of kernels. Their code is not read, so these are the limits of the device.
+// Attributes and occupancy of kernels, as the driver has them.
 // Source: CUDA Runtime API, "Execution Control", "Occupancy".
-#include <algorithm>
-
-#include "cudart/call.hpp"
 #include "cudart/functions.hpp"
+#include "cudart/kernel_handles.hpp"
 #include "cudart/modules.hpp"
 
 namespace berth::cudart {
 namespace {
 
-int attribute_of(const Driver& driver, CUdevice_attribute attribute) {
-  int device = 0;
-  int value = 0;
-  const bool is_known = current_device(driver, device) == CUDA_SUCCESS &&
-                        driver.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS;
-  return is_known ? value : 0;
-}
-
-/// Implements a call about the kernel `function`.
+/// Implements a call about a registered kernel.
 template <class Body>
 cudaError_t about(const void* function, Body&& body) {
-  return call(Needs::context, [&](const Driver& driver) {
+  return call(Needs::context, [&](const Driver&) {
     const Kernel* kernel = modules().find_kernel(function);
-    return kernel == nullptr ? cudaErrorInvalidDeviceFunction : to_error(body(driver, *kernel));
+    return kernel == nullptr ? cudaErrorInvalidDeviceFunction : body(*kernel);
   });
 }
 
 cudaError_t find_kernel(cudaKernel_t* out, const void* function) {
-  return about(function, [&](const Driver&, const Kernel& kernel) {
+  return about(function, [&](const Kernel& kernel) {
     if (out == nullptr) return cudaErrorInvalidValue;
     *out = reinterpret_cast<cudaKernel_t>(const_cast<Kernel*>(&kernel));
     return cudaSuccess;
   });
 }
 
-/// The blocks of a kernel that uses no registers, and only the shared memory of its launch.
-cudaError_t count_blocks(int* blocks, const void* function, int threads, std::size_t shared_bytes) {
-  return about(function, [&](const Driver& driver, const Kernel&) {
-    const int threads_max = attribute_of(driver, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-    if (blocks == nullptr || threads <= 0 || threads > threads_max) return cudaErrorInvalidValue;
-    const int warp = std::max(1, attribute_of(driver, CU_DEVICE_ATTRIBUTE_WARP_SIZE));
-    const int in_warps = (threads + warp - 1) / warp * warp;
-    *blocks = std::min(
-        attribute_of(driver, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
-        attribute_of(driver, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) / in_warps);
-    const auto reserved = static_cast<std::size_t>(
-        attribute_of(driver, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK));
-    const auto shared_max = static_cast<std::size_t>(
-        attribute_of(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
-    if (shared_bytes + reserved != 0)
-      *blocks = std::min(*blocks, static_cast<int>(shared_max / (shared_bytes + reserved)));
-    return cudaSuccess;
-  });
+CUresult read_attributes(const Driver& driver, CUfunction handle, cudaFuncAttributes& read) {
+  CUresult result = CUDA_SUCCESS;
+  const auto get = [&](CUfunction_attribute attribute) {
+    int value = 0;
+    if (result == CUDA_SUCCESS) result = driver.cuFuncGetAttribute(&value, attribute, handle);
+    return value;
+  };
+  read = cudaFuncAttributes{};
+  read.sharedSizeBytes = static_cast<std::size_t>(get(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+  read.constSizeBytes = static_cast<std::size_t>(get(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES));
+  read.localSizeBytes = static_cast<std::size_t>(get(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+  read.maxThreadsPerBlock = get(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  read.numRegs = get(CU_FUNC_ATTRIBUTE_NUM_REGS);
+  read.ptxVersion = get(CU_FUNC_ATTRIBUTE_PTX_VERSION);
+  read.binaryVersion = get(CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+  read.cacheModeCA = get(CU_FUNC_ATTRIBUTE_CACHE_MODE_CA);
+  read.maxDynamicSharedSizeBytes = get(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  read.preferredShmemCarveout = get(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+  read.clusterDimMustBeSet = get(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
+  read.requiredClusterWidth = get(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+  read.requiredClusterHeight = get(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT);
+  read.requiredClusterDepth = get(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+  read.clusterSchedulingPolicyPreference =
+      get(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE);
+  read.nonPortableClusterSizeAllowed = get(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+  return result;
 }
 
 }  // namespace
@@ -66,7 +64,7 @@ cudaError_t berth_cudart___cudaGetKernel(cudaKernel_t* kernel, const void* funct
 }
 
 cudaError_t berth_cudart_cudaGetFuncBySymbol(cudaFunction_t* out, const void* function) {
-  return about(function, [&](const Driver&, const Kernel& kernel) {
+  return about(function, [&](const Kernel& kernel) {
     const auto by_name = loaded_driver()->kernel_by_name;
     if (out == nullptr) return cudaErrorInvalidValue;
     if (by_name == nullptr) return cudaErrorNotSupported;
@@ -76,7 +74,7 @@ cudaError_t berth_cudart_cudaGetFuncBySymbol(cudaFunction_t* out, const void* fu
 }
 
 cudaError_t berth_cudart_cudaFuncGetName(const char** name, const void* function) {
-  return about(function, [&](const Driver&, const Kernel& kernel) {
+  return about(function, [&](const Kernel& kernel) {
     if (name == nullptr) return cudaErrorInvalidValue;
     *name = kernel.name.c_str();
     return cudaSuccess;
@@ -85,36 +83,23 @@ cudaError_t berth_cudart_cudaFuncGetName(const char** name, const void* function
 
 cudaError_t berth_cudart_cudaFuncGetAttributes(cudaFuncAttributes* attributes,
                                                const void* function) {
-  return about(function, [&](const Driver& driver, const Kernel&) {
-    if (attributes == nullptr) return cudaErrorInvalidValue;
-    const int version = 10 * attribute_of(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-                        attribute_of(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-    *attributes = cudaFuncAttributes{};
-    attributes->maxThreadsPerBlock =
-        attribute_of(driver, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-    attributes->maxDynamicSharedSizeBytes =
-        attribute_of(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-    attributes->ptxVersion = version;
-    attributes->binaryVersion = version;
-    return cudaSuccess;
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    return attributes == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                 : read_attributes(driver, handle, *attributes);
   });
 }
 
-// Checks the attribute and ignores it, because it only affects how a kernel runs.
+// Driver and runtime share the numbers of attributes.
 cudaError_t berth_cudart_cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute,
-                                              int) {
-  return about(function, [&](const Driver&, const Kernel&) {
-    const bool is_known = attribute >= cudaFuncAttributeMaxDynamicSharedMemorySize &&
-                          attribute < cudaFuncAttributeMax;
-    return is_known ? cudaSuccess : cudaErrorInvalidValue;
+                                              int value) {
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    return driver.cuFuncSetAttribute(handle, static_cast<CUfunction_attribute>(attribute), value);
   });
 }
 
 cudaError_t berth_cudart_cudaFuncSetCacheConfig(const void* function, cudaFuncCache preference) {
-  return about(function, [&](const Driver&, const Kernel&) {
-    const bool is_known =
-        preference >= cudaFuncCachePreferNone && preference <= cudaFuncCachePreferEqual;
-    return is_known ? cudaSuccess : cudaErrorInvalidValue;
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    return driver.cuFuncSetCacheConfig(handle, static_cast<CUfunc_cache>(preference));
   });
 }
 
@@ -122,13 +107,44 @@ cudaError_t berth_cudart_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* bloc
                                                                        const void* function,
                                                                        int threads,
                                                                        std::size_t shared_bytes) {
-  return count_blocks(blocks, function, threads, shared_bytes);
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    return driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, handle, threads,
+                                                              shared_bytes);
+  });
 }
 
 cudaError_t berth_cudart_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int* blocks, const void* function, int threads, std::size_t shared_bytes, unsigned flags) {
-  if (flags > cudaOccupancyDisableCachingOverride) return this_thread().note(cudaErrorInvalidValue);
-  return count_blocks(blocks, function, threads, shared_bytes);
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    return driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, threads,
+                                                                       shared_bytes, flags);
+  });
+}
+
+cudaError_t berth_cudart_cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* shared_bytes,
+                                                                   const void* function, int blocks,
+                                                                   int threads) {
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    return driver.cuOccupancyAvailableDynamicSMemPerBlock(shared_bytes, handle, blocks, threads);
+  });
+}
+
+cudaError_t berth_cudart_cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
+                                                        const cudaLaunchConfig_t* config) {
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUlaunchConfig converted = to_driver(*config);
+    return driver.cuOccupancyMaxActiveClusters(clusters, handle, &converted);
+  });
+}
+
+cudaError_t berth_cudart_cudaOccupancyMaxPotentialClusterSize(int* size, const void* function,
+                                                              const cudaLaunchConfig_t* config) {
+  return call_about(function, [&](const Driver& driver, CUfunction handle) {
+    if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUlaunchConfig converted = to_driver(*config);
+    return driver.cuOccupancyMaxPotentialClusterSize(size, handle, &converted);
+  });
 }
 
 cudaChannelFormatDesc berth_cudart_cudaCreateChannelDesc(int x, int y, int z, int w,

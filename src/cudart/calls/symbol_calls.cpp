@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device variables.
 // Source: CUDA Runtime API, cudaMemcpyToSymbol, cudaGetSymbolAddress.
+#include <atomic>
+
 #include "cudart/call.hpp"
 #include "cudart/copies.hpp"
 #include "cudart/functions.hpp"
 #include "cudart/modules.hpp"
+#include "cudart/notices.hpp"
 #include "cudart/symbols.hpp"
 
 namespace berth::cudart {
@@ -21,12 +24,20 @@ cudaError_t find(const Driver& driver, const Part& part, char*& start) {
 
 namespace {
 
+void tell_of_initial_values() {
+  static std::atomic<bool> is_told = false;
+  notice_once(is_told,
+              "a device variable is read that the host has not written: initial values are in "
+              "device code, which is not read, so it holds zeros unless other work has written it");
+}
+
 cudaError_t copy_to(const Part& part, const void* source, cudaMemcpyKind kind, Order order) {
   return call(Needs::context, [&](const Driver& driver) {
     if (!is_to_symbol(kind)) return cudaErrorInvalidMemcpyDirection;
     char* start = nullptr;
     const cudaError_t found = find(driver, part, start);
     if (found != cudaSuccess) return found;
+    modules().note_write(part.symbol);
     return to_error(copy(driver, start, source, part.bytes, kind, order));
   });
 }
@@ -37,6 +48,7 @@ cudaError_t copy_from(void* destination, const Part& part, cudaMemcpyKind kind, 
     char* start = nullptr;
     const cudaError_t found = find(driver, part, start);
     if (found != cudaSuccess) return found;
+    if (!modules().is_written(part.symbol)) tell_of_initial_values();
     return to_error(copy(driver, destination, start, part.bytes, kind, order));
   });
 }
@@ -72,6 +84,7 @@ cudaError_t berth_cudart_cudaGetSymbolAddress(void** pointer, const void* symbol
     if (pointer == nullptr) return cudaErrorInvalidValue;
     char* start = nullptr;
     const cudaError_t found = find(driver, {symbol, 0, 0}, start);
+    if (found == cudaSuccess) modules().note_write(symbol);
     if (found == cudaSuccess) *pointer = start;
     return found;
   });

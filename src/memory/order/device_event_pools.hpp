@@ -9,6 +9,7 @@
 #include "berth/device_registry.hpp"
 #include "berth/event_pool.hpp"
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -28,7 +29,9 @@ class DeviceEventPools {
   /// Requires a device.
   [[nodiscard]] const Driver& driver() const { return devices_.front()->context.driver(); }
   [[nodiscard]] EventPool& of(const DeviceContext& context) const {
-    return devices_[static_cast<std::size_t>(context.device().ordinal())]->pool;
+    PerDevice& device = *devices_[static_cast<std::size_t>(context.device().ordinal())];
+    BERTH_CHECK(&device.context == &context);  // or it is of another Runtime
+    return device.pool;
   }
 
  private:

@@ -8,20 +8,13 @@
 #include "berth/error.hpp"
 
 #include "stream/capture.hpp"
+#include "stream/mark_or_wait.hpp"
 #include "stream/unchecked.hpp"
 
 namespace berth {
-namespace {
-
-bool is_destroyed(const Error& error) {
-  return error.driver_code() == CUDA_ERROR_INVALID_HANDLE ||
-         error.driver_code() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-}  // namespace
 
 void StreamOrder::on_failed_query(OwnerId owner, const DriverError& error) {
-  if (is_destroyed(error)) {
+  if (is_of_destroyed_stream(error)) {
     quarantine(owner, error);
   } else {
     tolerate(owner, error);
@@ -270,6 +263,8 @@ std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
     return EndOfWork{all, record(stream.stream)};
   } catch (const DriverError& error) {
     on_failed_query(owner, error);
+    return std::nullopt;
+  } catch (const Exhausted&) {  // all events are leased: the memory stays where it is
     return std::nullopt;
   }
 }

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,6 +21,7 @@
 #include "berth/event_pool.hpp"
 #include "berth/stream.hpp"
 
+#include "base/condition_variable.hpp"
 #include "device/device_context.hpp"
 #include "memory/order/block_uses.hpp"
 #include "memory/order/graph_holds.hpp"
@@ -139,8 +139,8 @@ class StreamOrder {
   std::size_t take_deferred_of_others(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
-  /// Waits until the device is idle, if memory awaits streams that cannot be queried. Returns the
-  /// number of blocks that became free.
+  /// Waits until each device is idle of which streams that cannot be queried hold memory. Memory
+  /// that awaits a device which cannot be waited for stays. Returns how many blocks became free.
   std::size_t recover_quarantined() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Waits for the work submitted to all streams so far.
   void wait_for_all() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
@@ -183,7 +183,6 @@ class StreamOrder {
   /// first.
   SharedEvent record_reclaiming(StreamRef stream) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
   /// Whether a mark covers all frees on a stream that cannot be queried.
   [[nodiscard]] bool is_all_marked(const Freed& freed) BERTH_EXCLUDES(heap_.mutex);
@@ -254,16 +253,22 @@ class StreamOrder {
   /// The driver rejects the handle of a stream: it was destroyed without notice.
   void quarantine(OwnerId owner, const Error& error) BERTH_EXCLUDES(heap_.mutex);
   /// Waits until the device is idle; false if that would break a capture, or fails.
+  /// Errors  DriverError: a capture query failed.
   bool synchronize(DeviceContext& context) const BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// The same. An event that was not recorded since, so that it has passed; null instead of false,
+  /// or if there is no event. An error is reported.
+  SharedEvent try_synchronize(DeviceContext& context) noexcept
+      BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   void forget_streams() noexcept BERTH_REQUIRES(heap_.mutex);
   void retire_here(StreamRef stream) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  void wait_for_handle_uses(OwnerId retired) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// Also if another thread has retired it: one that began before may still use the handle.
+  void wait_for_handle_uses(StreamRef ending) noexcept BERTH_EXCLUDES(heap_.mutex);
 
   SharedHeap& heap_;
   const Driver& driver_;
   const Events events_;
   const bool is_host_memory_;
-  std::condition_variable_any handle_use_ended_;  ///< of a stream that ends
+  ConditionVariable handle_use_ended_;  ///< of a stream that ends
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   GraphHolds holds_;  ///< guarded by heap_.mutex, except for hand_over()
   QuiescenceStats quiescence_ BERTH_GUARDED_BY(heap_.slow_mutex);

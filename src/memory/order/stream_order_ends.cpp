@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of streams: retired streams, and streams that were destroyed without notice.
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -8,20 +10,11 @@
 #include "memory/order/stream_order.hpp"
 #include "memory/source/mapping_notices.hpp"
 #include "stream/capture.hpp"
+#include "stream/mark_or_wait.hpp"
 #include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
-
-SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
-  try {
-    return record(stream);
-  } catch (const std::exception& error) {  // an Error or std::bad_alloc
-    driver_.report(Severity::warning, heap_.name, ": waiting for a stream", error);
-  }
-  sync_unchecked(stream);
-  return nullptr;
-}
 
 void StreamOrder::retire(StreamRef stream) noexcept {
   try {
@@ -29,6 +22,7 @@ void StreamOrder::retire(StreamRef stream) noexcept {
   } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::error, heap_.name, ": a stream could not be retired", error);
   }
+  wait_for_handle_uses(stream);  // the caller destroys it after this
 }
 
 void StreamOrder::retire_here(StreamRef stream) {
@@ -40,48 +34,51 @@ void StreamOrder::retire_here(StreamRef stream) {
   }
   // This thread may hold the slow lock.
   if (MappingNotices::is_inside()) {
-    quarantine(*id, InvalidArgument("it ends in on_map or on_unmap; accepted: elsewhere"));
-    return wait_for_handle_uses(*id);
+    return quarantine(*id, InvalidArgument("it ends in on_map or on_unmap; accepted: elsewhere"));
   }
-  bool is_unordered = false;
-  SharedEvent last_work;
-  try {
-    const RelaxedCapture relaxed(driver_);
-    is_unordered = is_capturing(stream);
-    if (!is_unordered) last_work = record_or_wait(stream);
-  } catch (const Error& error) {  // the handle is already invalid
-    return quarantine(*id, error);
-  }
+  const WorkEnd end = mark_or_wait(stream, events_(stream.context()), heap_.name);
   {
     const MutexLock slow(heap_.slow_mutex);  // after this, no query names the stream
     const MutexLock lock(heap_.mutex);
     id = heap_.streams.find(stream);
     if (!id) return;
     heap_.drop_caches_of(*id);
-    uses_.seal(*id, uses_.now(), last_work);
-    if (is_unordered) {
-      heap_.streams.retire_unordered(*id);
-    } else {
-      heap_.streams.retire(*id, std::move(last_work));
+    uses_.seal(*id, uses_.now(), end.event);
+    switch (end.state) {
+      case WorkEnd::State::marked:
+      case WorkEnd::State::over:
+        heap_.streams.retire(*id, end.event);
+        break;
+      case WorkEnd::State::captured:
+        heap_.streams.retire_unordered(*id);
+        break;
+      case WorkEnd::State::unknown:
+        heap_.streams.mark_destroyed(*id);
+        break;
     }
     if (heap_.streams.is_drained(*id)) heap_.blocks.transfer(*id, kUnowned, heap_.blocks.serial());
     forget_streams();
     heap_.count_blocks();
   }
-  wait_for_handle_uses(*id);  // the caller destroys it after this
-  if (!is_unordered) return;
-  driver_.report(Severity::warning, [&] {
-    return heap_.name +
-           ": a stream is destroyed during a capture, so the completion of its work is "
-           "unknown: its cached memory is not reused";
-  });
+  if (end.state == WorkEnd::State::captured) {
+    driver_.report(Severity::warning, [&] {
+      return heap_.name +
+             ": a stream is destroyed during a capture, so the completion of its work is "
+             "unknown: its cached memory is not reused";
+    });
+  } else if (end.state == WorkEnd::State::unknown) {
+    driver_.report(Severity::warning, [&] {
+      return heap_.name +
+             ": a stream ends of which the driver accepts no call, so the completion of its work "
+             "is unknown: its memory is reused once the device is idle";
+    });
+  }
 }
 
 /// Under no other lock: such a call may wait for room in the stream's queue, and so for the GPU.
-void StreamOrder::wait_for_handle_uses(OwnerId retired) {
+void StreamOrder::wait_for_handle_uses(StreamRef ending) noexcept {
   const MutexLock lock(heap_.mutex);
-  handle_use_ended_.wait(heap_.mutex,
-                         [&]() BERTH_UNDER_LOCK { return !heap_.streams.is_handle_used(retired); });
+  while (heap_.streams.is_handle_used(ending)) handle_use_ended_.wait(heap_.mutex);
 }
 
 /// This visits all blocks, so it runs only when there are twice as many streams as the last run
@@ -119,6 +116,16 @@ bool StreamOrder::synchronize(DeviceContext& context) const {
   return try_wait_for(context) == CUDA_SUCCESS;
 }
 
+SharedEvent StreamOrder::try_synchronize(DeviceContext& context) noexcept {
+  try {
+    if (!synchronize(context)) return nullptr;
+    return std::make_shared<EventLease>(events_(context).acquire());
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
+    driver_.report(Severity::warning, heap_.name, ": a device cannot be waited for", error);
+    return nullptr;
+  }
+}
+
 std::size_t StreamOrder::recover_quarantined() {
   struct Awaited {
     Freed freed;
@@ -139,20 +146,21 @@ std::size_t StreamOrder::recover_quarantined() {
   }
   if (awaited.empty() || heap_.keeps_memory) return 0;
   const RelaxedCapture relaxed(driver_);
-  std::vector<SharedEvent> completed;  // an event that was never recorded has passed
-  completed.reserve(awaited.size());
+  std::map<DeviceContext*, SharedEvent> passed;  // null: the device is not idle
   for (const Awaited& each : awaited) {
-    if (!synchronize(*each.context)) return 0;
-    completed.push_back(std::make_shared<EventLease>(events_(*each.context).acquire()));
+    const auto [known, is_new] = passed.try_emplace(each.context);
+    if (is_new) known->second = try_synchronize(*each.context);
   }
   std::size_t blocks = 0;
-  for (std::size_t index = 0; index < awaited.size(); ++index) {
-    const OwnerId owner = awaited[index].freed.owner;
+  for (const Awaited& each : awaited) {
+    const OwnerId owner = each.freed.owner;
+    const SharedEvent& completed = passed.at(each.context);
+    if (completed == nullptr) continue;
     {
       const MutexLock lock(heap_.mutex);
       if (!heap_.streams.contains(owner)) continue;
-      blocks += open_one(awaited[index].freed);
-      uses_.seal(owner, clock, completed[index]);
+      blocks += open_one(each.freed);
+      uses_.seal(owner, clock, completed);
       heap_.count_blocks();
     }
     for (;;) {
@@ -161,8 +169,8 @@ std::size_t StreamOrder::recover_quarantined() {
         const MutexLock lock(heap_.mutex);
         if (uses_.has_marks(owner)) oldest = uses_.front(owner);
       }
-      const bool has_completed = oldest.event != nullptr && (oldest.event == completed[index] ||
-                                                             has_passed(owner, oldest.event));
+      const bool has_completed =
+          oldest.event != nullptr && (oldest.event == completed || has_passed(owner, oldest.event));
       if (!has_completed) break;
       blocks += complete(owner, oldest);
     }

@@ -3,8 +3,10 @@
 // own that awaits their uses. The host does not wait.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "base/check.hpp"
 #include "memory/gauge.hpp"
 #include "memory/order/stream_order.hpp"
 
@@ -12,13 +14,18 @@ namespace berth {
 
 std::size_t StreamOrder::take_behind_waits(const Request& request,
                                            std::span<const OwnerId> owners) {
+  if (owners.empty()) return 0;
   std::size_t taken = 0;
-  for (const EndOfWork& end : ends_of_work(owners)) {
-    if (end.event != nullptr) request.stream->wait(end.event->ref());
+  const RelaxedCapture relaxed(driver_);
+  for (const OwnerId owner : owners) {  // one by one, so that one event is enough
+    const std::optional<EndOfWork> end = end_of_work(owner);
+    if (!end) continue;
+    BERTH_CHECK(owner != request.owner);
+    if (end->event != nullptr) request.stream->wait(end->event->ref());
     const MutexLock lock(heap_.mutex);
-    const std::size_t blocks = heap_.blocks.transfer(
-        end.freed.owner, request.owner, end.freed.serial, BlockHeap::Order::behind_wait);
-    if (blocks > 0 && end.event != nullptr) ++heap_.counters.stream_waits_inserted;
+    const std::size_t blocks = heap_.blocks.transfer(owner, request.owner, end->freed.serial,
+                                                     BlockHeap::Order::behind_wait);
+    if (blocks > 0 && end->event != nullptr) ++heap_.counters.stream_waits_inserted;
     taken += blocks;
     heap_.count_blocks();
   }

@@ -66,7 +66,13 @@ StreamTable::Entry& StreamTable::require(OwnerId id) noexcept {
 bool StreamTable::end_handle_use(OwnerId id) noexcept {
   Entry& entry = require(id);
   BERTH_CHECK(entry.handle_uses > 0);
-  return --entry.handle_uses == 0 && entry.retired;
+  return --entry.handle_uses == 0;
+}
+
+bool StreamTable::is_handle_used(StreamRef stream) const {
+  return std::ranges::any_of(entries_, [key = key_of(stream)](const auto& each) {
+    return each.second.handle_uses > 0 && key_of(each.second.stream) == key;
+  });
 }
 
 void StreamTable::retire(OwnerId id, SharedEvent last_work) noexcept {

@@ -69,13 +69,10 @@ class StreamTable {
 
   /// A call begins, or ends, that passes the handle to the driver without a lock.
   void begin_handle_use(OwnerId id) { ++entries_.at(id).handle_uses; }
-  /// Whether that was the last one of a stream that is retired.
+  /// Whether that was the last one of the stream.
   bool end_handle_use(OwnerId id) noexcept;
-  /// A stream that is forgotten has none.
-  [[nodiscard]] bool is_handle_used(OwnerId id) const {
-    const auto entry = entries_.find(id);
-    return entry != entries_.end() && entry->second.handle_uses > 0;
-  }
+  /// Whether there is one of the stream, retired or not.
+  [[nodiscard]] bool is_handle_used(StreamRef stream) const;
 
   /// The handle may be destroyed once no call names it; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work) noexcept;

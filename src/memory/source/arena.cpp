@@ -72,6 +72,7 @@ void Arena::for_each_run(const IsIn& is_in, const Visit& visit) const {
 }
 
 void Arena::grant_access(const CUmemAccessDesc& user) {
+  if (has_access(access_, user)) return;
   const ContextScope scope(context_);
   for_each_run([&](std::size_t granule) { return handles_[granule] != 0; },
                [&](std::uintptr_t address, std::size_t bytes) {

@@ -71,6 +71,7 @@ void MappedSegments::grant_access(DeviceContext& user) {
   const ContextScope scope(context_);
   const CUmemAccessDesc access = access_by(user);
   const MutexLock lock(mutex_);
+  if (has_access(access_, access)) return;
   access_.reserve(access_.size() + 1);
   for (const auto& [address, segment] : segments_) {
     context_.driver().mem_set_access(CUdeviceptr{address}, segment.bytes, &access, std::size_t{1});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells the program which device memory is mapped: DeviceAllocatorOptions::on_map and on_unmap. The
-// sources of memory call it, each at the two places where a range of addresses becomes usable, and
-// where it is about to be no more.
+// sources of memory call it at two places each: after a range of addresses has been mapped, and
+// before it is unmapped.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/source/physical_memory.hpp"
 
+#include <algorithm>
+
 namespace berth {
 namespace {
 
@@ -69,6 +71,12 @@ CUmemAccessDesc access_by(const DeviceContext& user) {
   access.location = location_of(user);
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return access;
+}
+
+bool has_access(std::span<const CUmemAccessDesc> granted, const CUmemAccessDesc& access) {
+  return std::ranges::any_of(granted, [&](const CUmemAccessDesc& each) {
+    return each.location.type == access.location.type && each.location.id == access.location.id;
+  });
 }
 
 }  // namespace berth

@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <span>
 
 #include "device/device_context.hpp"
 
@@ -27,6 +28,8 @@ CUmemAllocationProp shareable_properties(const DeviceContext& context);
 
 /// Read and write access of that device.
 CUmemAccessDesc access_by(const DeviceContext& user);
+/// Whether the device of `access` is among those of `granted`.
+bool has_access(std::span<const CUmemAccessDesc> granted, const CUmemAccessDesc& access);
 /// The least granule that the device accepts for memory of these properties.
 std::size_t minimum_granule_bytes(const DeviceContext& context,
                                   const CUmemAllocationProp& properties);

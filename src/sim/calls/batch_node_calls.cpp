@@ -17,7 +17,6 @@ namespace {
 /// Converts `params` to work.
 CUresult read_params(State& state, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params,
                      std::vector<Work>& works) {
-  if (!state.config.memory_operations) return CUDA_ERROR_NOT_SUPPORTED;
   if (params == nullptr || params->paramArray == nullptr || params->flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (params->count == 0 || params->count > kValueOperationsMax) return CUDA_ERROR_INVALID_VALUE;

@@ -116,14 +116,9 @@ CUresult berth_sim_cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_c
   if (accepted != CUDA_SUCCESS || bytes == 0) return accepted;
   const Handle own = call.context().handle;
   const Handle null_stream = call.find_stream(nullptr)->handle;
-  for (const Handle context : {own, to_handle(destination_context), to_handle(source_context)}) {
-    const Context* serialised = state.contexts.find(context);
-    if (serialised == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    const CUresult refusal = refuse_observation(state, *serialised);
-    if (refusal != CUDA_SUCCESS) return refusal;
-    const CUresult waited = call.wait(state.scheduler.work_in(context), context);
-    if (waited != CUDA_SUCCESS) return waited;
-  }
+  const CUresult waited =
+      await_contexts(call, {own, to_handle(destination_context), to_handle(source_context)});
+  if (waited != CUDA_SUCCESS) return waited;
   Stream* stream = state.streams.find(null_stream);
   if (stream == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   const Ticket ticket = state.scheduler.submit(*stream, std::move(known.work));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initialisation, version and error names.
+// Initialization, version and error names.
 // Source: CUDA Driver API, "Initialization", "Version Management", "Error Handling".
 #include <cstdint>
 #include <dlfcn.h>
@@ -11,6 +11,7 @@
 
 #include "base/env.hpp"
 #include "sim/call.hpp"
+#include "sim/check/process_exit.hpp"
 #include "sim/device/enumeration.hpp"
 #include "sim/error_names.hpp"
 #include "sim/fork.hpp"
@@ -35,6 +36,7 @@ CUresult berth_sim_cuInit(unsigned flags) {
   if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
   state->visible = std::move(visible);
   state->initialized = true;
+  watch_python_exit();
   state->process = getpid();
   return CUDA_SUCCESS;
 }

@@ -12,9 +12,10 @@
 #include "base/quoted.hpp"
 #include "base/standard_error.hpp"
 #include "sim/call.hpp"
-#include "sim/check/skipped_launches.hpp"
+#include "sim/calls/launch_attributes.hpp"
 #include "sim/fork.hpp"
 #include "sim/work/cost_model.hpp"
+#include "sim/work/kernel_limits.hpp"
 #include "sim/work/stand_ins.hpp"
 
 namespace berth::sim {
@@ -35,7 +36,8 @@ bool is_within(const Call& call, unsigned value, CUdevice_attribute limit) {
   return most && value <= static_cast<unsigned>(*most);
 }
 
-bool is_configuration(const Call& call, const CUlaunchConfig& config) {
+bool is_configuration(const Call& call, const CUlaunchConfig& config,
+                      const DeviceFunction& function) {
   if (config.gridDimX == 0 || config.gridDimY == 0 || config.gridDimZ == 0) return false;
   if (config.blockDimX == 0 || config.blockDimY == 0 || config.blockDimZ == 0) return false;
   // With each dimension within its limit, the product does not overflow.
@@ -47,8 +49,8 @@ bool is_configuration(const Call& call, const CUlaunchConfig& config) {
          is_within(call, config.gridDimX, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) &&
          is_within(call, config.gridDimY, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y) &&
          is_within(call, config.gridDimZ, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z) &&
-         is_within(call, config.sharedMemBytes,
-                   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+         config.sharedMemBytes <= static_cast<unsigned>(dynamic_shared_max(
+                                      call.state(), call.context().device, function));
 }
 
 /// The launch as passed to a stand-in.
@@ -95,10 +97,43 @@ Described describe(const CUlaunchConfig& config, CUfunction function, void** arg
 }
 
 bool is_programmatic(const CUlaunchConfig& config) {
-  for (const CUlaunchAttribute& attribute : std::span(config.attrs, config.numAttrs))
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-      return attribute.value.programmaticStreamSerializationAllowed != 0;
-  return false;
+  const CUlaunchAttribute* const found =
+      find_attribute(config, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  return found != nullptr && found->value.programmaticStreamSerializationAllowed != 0;
+}
+
+bool is_cooperative(const CUlaunchConfig& config) {
+  const CUlaunchAttribute* const found = find_attribute(config, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  return found != nullptr && found->value.cooperative != 0;
+}
+
+struct Extents {
+  unsigned x;
+  unsigned y;
+  unsigned z;
+};
+
+/// `attributes` outlive the result.
+CUlaunchConfig configuration(const Extents& grid, const Extents& block, unsigned shared_bytes,
+                             CUstream stream, std::span<CUlaunchAttribute> attributes) {
+  return {.gridDimX = grid.x,
+          .gridDimY = grid.y,
+          .gridDimZ = grid.z,
+          .blockDimX = block.x,
+          .blockDimY = block.y,
+          .blockDimZ = block.z,
+          .sharedMemBytes = shared_bytes,
+          .hStream = stream,
+          .attrs = attributes.data(),
+          .numAttrs = static_cast<unsigned>(attributes.size())};
+}
+
+/// Whether all blocks of a valid launch can run at the same time.
+bool fits_at_once(const Call& call, const CUlaunchConfig& config) {
+  const auto threads = static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
+  const Occupancy occupancy(call.state(), call.context().device);
+  return std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ <=
+         occupancy.all_blocks(threads, config.sharedMemBytes);
 }
 
 CUresult launch(Function name, const CUlaunchConfig& config, CUfunction function, void** arguments,
@@ -113,7 +148,9 @@ CUresult launch(Function name, const CUlaunchConfig& config, CUfunction function
   Stream* const stream = call.find_stream(config.hStream);
   if (found == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (extra != nullptr && arguments != nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!is_configuration(call, config)) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_configuration(call, config, *found)) return CUDA_ERROR_INVALID_VALUE;
+  if (is_cooperative(config) && !fits_at_once(call, config))
+    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   if (call.fault_of(*stream) != CUDA_SUCCESS) return call.fault_of(*stream);
   KernelWork work{.duration_ns = kHostFunctionNs, .uses = {}, .name = found->name};
   if (is_programmatic(config)) work.resident = Resident::with_previous;
@@ -124,8 +161,7 @@ CUresult launch(Function name, const CUlaunchConfig& config, CUfunction function
            "kernels=skip, with which results are garbage, or kernels=host, with which host "
            "functions stand in");
       return CUDA_ERROR_NOT_SUPPORTED;
-    case Kernels::skip:
-      state.skipped_launches.add();
+    case Kernels::skip:  // counted when it runs, as each launch of a graph is
       break;
     case Kernels::host:
       if (extra != nullptr) {
@@ -148,24 +184,28 @@ CUresult berth_sim_cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned
                                   unsigned block_z, unsigned shared_bytes, CUstream stream,
                                   void** arguments, void** extra) {
   return launch(Function::k_cuLaunchKernel,
-                {.gridDimX = grid_x,
-                 .gridDimY = grid_y,
-                 .gridDimZ = grid_z,
-                 .blockDimX = block_x,
-                 .blockDimY = block_y,
-                 .blockDimZ = block_z,
-                 .sharedMemBytes = shared_bytes,
-                 .hStream = stream,
-                 .attrs = nullptr,
-                 .numAttrs = 0},
+                configuration({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+                              stream, {}),
                 function, arguments, extra);
+}
+
+CUresult berth_sim_cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                             unsigned grid_z, unsigned block_x, unsigned block_y,
+                                             unsigned block_z, unsigned shared_bytes,
+                                             CUstream stream, void** arguments) {
+  CUlaunchAttribute cooperative{};
+  cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  cooperative.value.cooperative = 1;
+  return launch(Function::k_cuLaunchCooperativeKernel,
+                configuration({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+                              stream, {&cooperative, 1}),
+                function, arguments, nullptr);
 }
 
 CUresult berth_sim_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
                                     void** arguments, void** extra) {
   if (is_parents_driver()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!is_complete(config)) return CUDA_ERROR_INVALID_VALUE;
   return launch(Function::k_cuLaunchKernelEx, *config, function, arguments, extra);
 }
 

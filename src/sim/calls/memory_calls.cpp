@@ -17,6 +17,7 @@ CUresult free_of_graph(Call& call, std::uint64_t start) {
   const std::shared_ptr<GraphMemory> memory = find_graph_memory(state, start);
   if (!memory->is_allocated() || memory->freed_by_owner) return CUDA_ERROR_INVALID_VALUE;
   state.races.check_end(state, *memory->allocation, call.site());
+  state.ended_memory.note(state, *memory->allocation);
   state.addresses.withdraw(*memory->allocation);
   end_allocation(state, memory);
   note_free(state, memory, {.clock = state.order.host()});
@@ -31,6 +32,7 @@ CUresult free_in_order(Call& call, const Range& range) {
   MemoryPool& pool = *state.pools.find(range.pool);
   const std::uint64_t start = range.start;
   state.races.check_end(state, range, call.site());
+  state.ended_memory.note(state, range);
   state.addresses.withdraw(range);
   pool.release(range, {.clock = state.order.host()});
   state.addresses.remove(start);

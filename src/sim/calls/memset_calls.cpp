@@ -35,8 +35,8 @@ CUresult fill_async(Function function, const Fill& fill, CUstream stream) {
   return call.enqueue(*found, known.work);
 }
 
-/// Fills on the null stream. The host waits if the target is host memory, or if the context has
-/// CU_CTX_SYNC_MEMOPS.
+/// Fills on the null stream. The host waits if the target is host memory, if the context has
+/// CU_CTX_SYNC_MEMOPS, or if the memory has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
 CUresult fill_now(Function function, const Fill& fill) {
   Call call(function, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
@@ -50,8 +50,9 @@ CUresult fill_now(Function function, const Fill& fill) {
   if (accepted != CUDA_SUCCESS) return accepted;
   const CUresult refusal = refuse_observation(state, *stream);
   if (refusal != CUDA_SUCCESS) return refusal;
-  const bool waits =
-      known.on_host || (state.contexts.find(stream->context)->flags & CU_CTX_SYNC_MEMOPS) != 0;
+  const bool waits = known.on_host ||
+                     (state.contexts.find(stream->context)->flags & CU_CTX_SYNC_MEMOPS) != 0 ||
+                     is_synchronous(state.addresses.find(known.work.destination));
   const Handle context = stream->context;
   const Ticket ticket = state.scheduler.submit(*stream, known.work);
   return waits ? call.wait({{ticket}, stream->order.clock}, context) : call.end_submission(*stream);

@@ -12,7 +12,7 @@ namespace {
 
 CUmodule made(Call& call, Image image) {
   return from_handle<CUmodule>(
-      call.state().modules.create(call.context().handle, std::move(image.ptx)).handle);
+      call.state().modules.create(call.context().handle, std::move(image.kernels)).handle);
 }
 
 CUresult load(Function function, CUmodule* module, const void* image) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pitched copies between linear memory.
-// Source: CUDA Driver API, cuMemcpy2D, cuMemcpy3D.
+// Source: CUDA Driver API, cuMemcpy2D, cuMemcpy3D, cuMemcpy3DPeer.
 #include "sim/work/volumes.hpp"
 
 namespace berth::sim {
@@ -45,6 +45,21 @@ CUresult copy_rows_async(Function function, const Parameters* copy, CUstream str
   return result;
 }
 
+/// Whether device memory of the copy is on the devices of the contexts that are named for it.
+CUresult check_contexts(State& state, const CUDA_MEMCPY3D_PEER& copy, const Stretches& read) {
+  const Context* const to = state.contexts.find(to_handle(copy.dstContext));
+  const Context* const from = state.contexts.find(to_handle(copy.srcContext));
+  if (to == nullptr || from == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const auto matches = [&](std::uint64_t address, const Context& context) {
+    const Span span = state.addresses.span(address, 1);
+    return span.kind != Span::Kind::device || span.device == context.device;
+  };
+  for (const CopyWork& work : read.copies)
+    if (!matches(work.destination, *to) || !matches(work.source, *from))
+      return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult berth_sim_cuMemcpy2D(const CUDA_MEMCPY2D* copy) {
@@ -65,6 +80,35 @@ CUresult berth_sim_cuMemcpy3D(const CUDA_MEMCPY3D* copy) {
 
 CUresult berth_sim_cuMemcpy3DAsync(const CUDA_MEMCPY3D* copy, CUstream stream) {
   return copy_rows_async(Function::k_cuMemcpy3DAsync, copy, stream);
+}
+
+// As cuMemcpyPeer: after all earlier work of the three contexts, and the host waits.
+CUresult berth_sim_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) {
+  Call call(Function::k_cuMemcpy3DPeer, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  Stretches read;
+  CUresult result = read_copy(copy, read);
+  if (result == CUDA_SUCCESS) result = check_contexts(state, *copy, read);
+  if (result == CUDA_SUCCESS) result = look_up_all(call, nullptr, read);
+  if (result != CUDA_SUCCESS || read.copies.empty()) return result;
+  const Handle own = call.context().handle;
+  result = await_contexts(call, {own, to_handle(copy->dstContext), to_handle(copy->srcContext)});
+  for (const CopyWork& work : read.copies)
+    if (result == CUDA_SUCCESS) result = copy_now(call, work, read.sides);
+  return result == CUDA_SUCCESS ? await_contexts(call, {own}) : result;
+}
+
+CUresult berth_sim_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
+  Call call(Function::k_cuMemcpy3DPeerAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stretches read;
+  CUresult result = read_copy(copy, read);
+  if (result == CUDA_SUCCESS) result = check_contexts(call.state(), *copy, read);
+  if (result == CUDA_SUCCESS) result = look_up_all(call, stream, read);
+  for (const CopyWork& work : read.copies)
+    if (result == CUDA_SUCCESS) result = copy_async(call, stream, work, read.sides);
+  return result;
 }
 
 }  // namespace berth::sim

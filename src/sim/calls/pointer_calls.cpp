@@ -41,6 +41,8 @@ CUresult range_attribute(const State& state, void* data, CUpointer_attribute att
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!range.is_host()) return CUDA_ERROR_INVALID_VALUE;
       return write_attribute(data, reinterpret_cast<void*>(pointer));
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return write_attribute<unsigned>(data, range.synchronous ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return write_attribute<unsigned long long>(data, range.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -98,6 +100,7 @@ std::size_t attribute_bytes(CUpointer_attribute attribute) {
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return 8;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return 4;
@@ -133,6 +136,19 @@ CUresult berth_sim_cuPointerGetAttributes(unsigned count, CUpointer_attribute* a
     std::memset(data[i], 0, attribute_bytes(attributes[i]));
     pointer_attribute(call, data[i], attributes[i], pointer);
   }
+  return CUDA_SUCCESS;
+}
+
+// One attribute can be set, and only of device memory.
+CUresult berth_sim_cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
+                                         CUdeviceptr pointer) {
+  Call call(Function::k_cuPointerSetAttribute, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    return CUDA_ERROR_INVALID_VALUE;
+  Range* const range = call.state().addresses.find(pointer);
+  if (range == nullptr || range->is_host()) return CUDA_ERROR_INVALID_VALUE;
+  range->synchronous = *static_cast<const unsigned*>(value) != 0;
   return CUDA_SUCCESS;
 }
 

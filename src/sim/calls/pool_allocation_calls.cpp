@@ -116,12 +116,13 @@ CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   if (range == nullptr || range->kind != RangeKind::pool_allocation)
     return CUDA_ERROR_INVALID_VALUE;
   state.order.start();  // an order that was established earlier does not concern this free
-  // The range is removed before anything runs: its memory may be allocated again at once.
+  // The range is removed before anything runs: its memory may be allocated again at once. Calls
+  // still accept it, because work that they submit may run before the free.
   state.scheduler.hold();
   const Ticket free =
       state.scheduler.submit(*found, DepartWork{std::make_shared<const Range>(*range)});
   state.pools.find(range->pool)->release(*range, {free, found->order.latest, found->order.clock});
-  state.addresses.remove(pointer);
+  state.addresses.remove_in_order(pointer);
   state.scheduler.release();
   return call.end_submission(*found);
 }

@@ -14,7 +14,6 @@ namespace {
 
 CUresult batch(Call& call, CUstream stream, unsigned count, const CUstreamBatchMemOpParams* params)
     BERTH_REQUIRES(mutex) {
-  if (!call.state().config.memory_operations) return CUDA_ERROR_NOT_SUPPORTED;
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);

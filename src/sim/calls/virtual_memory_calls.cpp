@@ -175,6 +175,7 @@ CUresult berth_sim_cuMemUnmap(CUdeviceptr pointer, std::size_t bytes) {
   for (const Range* mapping : mappings) {
     PhysicalBlock& block = *mapping->block;
     state.races.check_end(state, *mapping, call.site());
+    state.ended_memory.note(state, *mapping);
     state.addresses.remove(mapping->start);
     --reservation.mappings;
     --block.mappings;
@@ -197,6 +198,12 @@ CUresult berth_sim_cuMemSetAccess(CUdeviceptr pointer, std::size_t bytes,
       const CUresult accepted = check_access(state, descriptions[i], mapping->device);
       if (accepted != CUDA_SUCCESS) return accepted;
     }
+    // NVIDIA documents no meaning of two descriptions of one location.
+    const auto is_same = [&](const CUmemAccessDesc& other) {
+      return other.location.type == descriptions[i].location.type &&
+             other.location.id == descriptions[i].location.id;
+    };
+    if (std::any_of(descriptions, descriptions + i, is_same)) return CUDA_ERROR_INVALID_VALUE;
   }
   for (std::size_t i = 0; i < count; ++i)
     for (Range* mapping : mappings)

@@ -16,7 +16,7 @@ namespace berth::sim {
 namespace {
 
 /// Including the frames of the simulator. In a call from Python, few of these are the program's.
-constexpr int kAddressesMax = 24;
+constexpr int kAddressesMax = 32;
 constexpr int kAddressesOfPythonMax = 12;
 constexpr std::size_t kPythonFramesMax = 12;
 /// The limit of distinct stacks: a program may make them without end.

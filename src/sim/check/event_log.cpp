@@ -8,6 +8,7 @@
 
 #include "base/format.hpp"
 #include "base/standard_error.hpp"
+#include "sim/error_names.hpp"
 #include "sim/work/stream.hpp"
 
 namespace berth::sim {
@@ -73,12 +74,25 @@ void EventLog::call(const CallSite& call) {
   write(format_text("call {} {}", call.number, function_name(call.function)));
 }
 
+void EventLog::fails(const CallSite& call, CUresult result) {
+  write(format_text("call {} {} fails: {}", call.number, function_name(call.function),
+                    error_text(result)));
+}
+
 void EventLog::begins(const Stream& stream, const Operation& operation) {
   write("begins", stream, operation);
 }
 
 void EventLog::runs(const Stream& stream, const Operation& operation) {
   write("is done", stream, operation);
+}
+
+void EventLog::faults(const Stream& stream, const Operation& operation) {
+  write("faults", stream, operation);
+}
+
+void EventLog::is_dropped(const Stream& stream, const Operation& operation) {
+  write("is dropped, because its context has failed", stream, operation);
 }
 
 void EventLog::note(std::string_view what) {

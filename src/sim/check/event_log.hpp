@@ -29,9 +29,14 @@ class EventLog {
 
   [[nodiscard]] bool on() const { return on_; }
   void call(const CallSite& call);
+  void fails(const CallSite& call, CUresult result);
   /// The two differ only in virtual time.
   void begins(const Stream& stream, const Operation& operation);
   void runs(const Stream& stream, const Operation& operation);
+  /// It used memory that is not there.
+  void faults(const Stream& stream, const Operation& operation);
+  /// Its context has failed before.
+  void is_dropped(const Stream& stream, const Operation& operation);
   void note(std::string_view what);
 
   /// All lines, if they are kept.

@@ -8,6 +8,8 @@
 #include "base/standard_error.hpp"
 #include "base/text_list.hpp"
 #include "sim/check/call_stacks.hpp"
+#include "sim/check/names.hpp"
+#include "sim/error_names.hpp"
 
 namespace berth::sim {
 namespace {
@@ -57,8 +59,13 @@ void Findings::tell(const Finding& finding) {
   std::abort();
 }
 
+void Findings::note_failed_call(const CallSite& call, CUresult result) {
+  const std::string name = call.number != 0 ? call_name(call) : short_name(call);
+  file_.note_failed_call(name, error_text(result), call.stack);
+}
+
 void Findings::note_skipped_launches(std::uint64_t count, bool is_final) {
-  if (file_.note_skipped_launches(count, is_final) || !is_final) return;
+  if (file_.note_count("skipped_launches", count, is_final) || !is_final) return;
   write_to_stderr(format_text(
       "simulated driver: {} launches of kernels were skipped (kernels=skip): results are garbage\n",
       count));

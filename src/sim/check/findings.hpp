@@ -30,9 +30,17 @@ class Findings {
   void add(Finding finding);
   /// The findings since the last call.
   [[nodiscard]] std::vector<std::string> take();
+  /// Whether no test takes the findings.
+  [[nodiscard]] bool alone() const { return alone_; }
   [[nodiscard]] bool empty() const { return lines_.empty(); }
   /// The file `module` requested an export table that only NVIDIA's drivers have.
   void note_private_table(const char* module) { file_.note_private_table(module); }
+  /// `call` is the first of this process to return an error.
+  void note_failed_call(const CallSite& call, CUresult result);
+  /// The number of such calls so far.
+  void note_failed_calls(std::uint64_t count, bool is_final) {
+    file_.note_count("failed_calls", count, is_final);
+  }
   /// The number of launches skipped so far; `is_final`: the process ends.
   void note_skipped_launches(std::uint64_t count, bool is_final);
 

@@ -74,16 +74,25 @@ void FindingsFile::note_more() {
 }
 
 void FindingsFile::note_private_table(const char* module) {
-  if (path_.empty() || has_private_table_) return;
-  has_private_table_ = true;
+  if (path_.empty() || !private_tables_.insert(module).second) return;
   JsonWriter json = begin_record("private_table");
   json.field("module", std::string_view(module)).end_object();
   static_cast<void>(write(std::move(json).take()));
 }
 
-bool FindingsFile::note_skipped_launches(std::uint64_t count, bool is_final) {
+void FindingsFile::note_failed_call(std::string_view call, std::string_view error,
+                                    const CallStack* stack) {
+  if (path_.empty()) return;
+  JsonWriter json = begin_record("failed_call");
+  json.field("call", call).field("error", error).key("frames").begin_array();
+  if (stack != nullptr) append_frames(json, *stack);
+  json.end_array().end_object();
+  static_cast<void>(write(std::move(json).take()));
+}
+
+bool FindingsFile::note_count(std::string_view record, std::uint64_t count, bool is_final) {
   if (path_.empty()) return false;
-  JsonWriter json = begin_record("skipped_launches");
+  JsonWriter json = begin_record(record);
   json.field("count", count).field("final", is_final).end_object();
   return write(std::move(json).take());
 }

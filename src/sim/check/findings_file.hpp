@@ -7,13 +7,17 @@
 //   {"record":"finding","pid":7,"kind":"race","text":"race: ...","seed":3,"uses":[
 //     {"call":"cuMemcpyAsync","does":"reads","bytes":64,"frames":[...]}, ...]}
 //   {"record":"more","pid":7}            there are findings that it did not keep
-//   {"record":"private_table","pid":7,"module":"./program"}   which has NVIDIA's runtime in it
+//   {"record":"private_table","pid":7,"module":"./program"}   which asked for one
 //   {"record":"skipped_launches","pid":7,"count":9,"final":true}   not final: and maybe more since
+//   {"record":"failed_calls","pid":7,"count":2,"final":true}       the same of calls
+//   {"record":"failed_call","pid":7,"call":"cuMemFree (call 7)","error":"...","frames":[...]}
+//                                        the first of them
 //
 // A line may be preceded by one that a killed process did not finish.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -29,16 +33,17 @@ class FindingsFile {
   /// False if there is no file, or the write fails.
   bool add(const Finding& finding, std::uint64_t seed);
   void note_more();
-  /// Writes the record once.
+  /// Writes the record once for each module.
   void note_private_table(const char* module);
   /// False if there is no file, or the write fails.
-  bool note_skipped_launches(std::uint64_t count, bool is_final);
+  bool note_count(std::string_view record, std::uint64_t count, bool is_final);
+  void note_failed_call(std::string_view call, std::string_view error, const CallStack* stack);
 
  private:
   [[nodiscard]] bool write(std::string_view line) const;
 
-  std::string path_;  // empty: none
-  bool has_private_table_ = false;
+  std::string path_;                      // empty: none
+  std::set<std::string> private_tables_;  // modules that have asked
 };
 
 }  // namespace berth::sim

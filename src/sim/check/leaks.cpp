@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.hpp"
 #include "base/format.hpp"
 #include "base/text_list.hpp"
+#include "sim/check/process_exit.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -48,15 +50,15 @@ void add(Kind& kind, std::uint64_t bytes, const CallStack* made_at) {
 }
 
 std::string describe(const Count& count) {
-  const char* const plural = count.objects == 1 ? "" : "s";
-  if (count.bytes == 0) return format_text("{} {}{}", count.objects, count.noun, plural);
-  return format_text("{} {}{} of {} B", count.objects, count.noun, plural, count.bytes);
+  const std::string objects = counted(count.objects, count.noun);
+  return count.bytes == 0 ? objects : format_text("{} of {} B", objects, count.bytes);
 }
 
 }  // namespace
 
 void check_leaks(State& state, const Context& context, const CallSite& call) {
   if (!state.config.checks.leaks || context.sticky != CUDA_SUCCESS) return;
+  if (process_exits()) return;
   Kind allocations{{"allocation"}};
   Kind of_graphs{{"graph allocation"}};
   Kind imported{{"imported allocation"}};

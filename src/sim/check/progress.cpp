@@ -78,6 +78,15 @@ void report_function(State& state, Stream& asked, Stream& needed) {
   add_finding(state, text, {head_of(needed, "has not ended"), caller(state, "the call")});
 }
 
+void report_silent_wait(State& state, Stream& stream) {
+  const std::string text = format_text(
+      "stall: {} on {}, {}; nothing that is pending changes them, and the program has made no call "
+      "for {} ms (stall_ms): it waits on",
+      call_name(stream.queue.front().call), stream_name(stream.caller_handle),
+      describe_head(state, stream), state.config.stall_ms);
+  add_finding(state, text, {head_of(stream, "waits")});
+}
+
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed) {
   const std::string text = format_text(
       "full queue: {} on {}, which holds {} operations behind {}, {}; nothing has run for {} ms "

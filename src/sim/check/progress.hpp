@@ -19,6 +19,8 @@ void report_shared_channel(State& state, Stream& stream, Stream& waiting);
 /// A call waits for `asked`, which depends on the head of `needed`: a function of the program that
 /// does not return, or a value that such a function may still write.
 void report_function(State& state, Stream& asked, Stream& needed);
+/// `stream` waits for a value that no pending work writes, and the program makes no call.
+void report_silent_wait(State& state, Stream& stream);
 /// `call` blocks on the full queue of `stream`, and nothing runs; the queue depends on the head of
 /// `needed`.
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed);

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace berth::sim {
 namespace {
@@ -148,6 +149,13 @@ std::string text_of(const void* string) {
   return text;
 }
 
+bool is_of_program(std::string_view file) {
+  if (file.starts_with("<")) return false;
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/", "/lib/python3"})
+    if (file.find(folder) != file.npos) return false;
+  return true;
+}
+
 /// Where the code object has a pointer to its attribute; 0 where it has none.
 std::size_t find_attribute(PythonObject* code, const char* name, std::size_t bytes) {
   const PythonReference value(python.PyObject_GetAttrString(code, name));
@@ -251,9 +259,13 @@ void PythonFrames::take(std::vector<const PythonPlace*>& places, std::size_t fra
   const PythonThread* const thread = python.PyGILState_GetThisThreadState();
   if (thread == nullptr) return;
   const std::byte* frame = innermost_frame(thread, compared_layout);
-  while (frame != nullptr && places.size() < frames) {
-    if (const std::byte* const code = code_of(frame, compared_layout))
-      places.push_back(find(code, pointer_at(frame, compared_layout.instruction)));
+  bool has_program = false;
+  while (frame != nullptr && (places.size() < frames || !has_program)) {
+    if (const std::byte* const code = code_of(frame, compared_layout)) {
+      const PythonPlace* const place = find(code, pointer_at(frame, compared_layout.instruction));
+      if (places.size() < frames || place->is_programs) places.push_back(place);
+      has_program = has_program || place->is_programs;
+    }
     frame = pointer_at(frame, compared_layout.previous);
   }
 }
@@ -265,9 +277,12 @@ const PythonPlace* PythonFrames::find(const std::byte* code, const std::byte* in
   if (known.place != nullptr && known.file == file && known.function == function)
     return known.place.get();
   if (known.place != nullptr) gone_.push_back(std::move(known.place));
+  std::string path = text_of(file);
+  const bool is_programs = is_of_program(path);
   known = {file, function,
-           std::make_unique<PythonPlace>(PythonPlace{
-               text_of(file), line_of(code, instruction, compared_layout), text_of(function)})};
+           std::make_unique<PythonPlace>(PythonPlace{std::move(path),
+                                                     line_of(code, instruction, compared_layout),
+                                                     text_of(function), is_programs})};
   return known.place.get();
 }
 

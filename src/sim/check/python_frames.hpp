@@ -22,6 +22,7 @@ struct PythonPlace {
   std::string file;
   int line;
   std::string function;
+  bool is_programs;  ///< not of an installed package, or of Python
 };
 
 class PythonFrames {
@@ -29,8 +30,9 @@ class PythonFrames {
   /// `on`: looks for an interpreter in this process, and asks it to have its layout compared soon.
   explicit PythonFrames(bool on);
 
-  /// Appends where each frame of the calling thread stands, the innermost first, at most `frames`.
-  /// None if the thread runs no Python function, or before the layout was compared.
+  /// Appends where each frame of the calling thread stands, the innermost first, at most `frames`,
+  /// and if all of these are of packages, the nearest of the program too. None if the thread runs
+  /// no Python function, or before the layout was compared.
   void take(std::vector<const PythonPlace*>& places, std::size_t frames);
 
  private:

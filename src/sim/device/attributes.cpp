@@ -173,7 +173,7 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
     case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
-      return config.memory_operations ? 1 : 0;
+      return config.memory_operations_of(facts.physical()) ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1:
@@ -181,7 +181,7 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
       return 1;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
-      return config.numa_of(facts.mig ? facts.mig->parent : facts.slot);
+      return config.numa_of(facts.physical());
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
       return 1;

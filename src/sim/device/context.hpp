@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "sim/check/shadow_memory.hpp"
 #include "sim/handle_table.hpp"
 #include "sim/lock.hpp"
 #include "sim/memory/address_space.hpp"
@@ -61,6 +62,7 @@ struct ThreadState {
   void enter(std::uint64_t simulator_id);
 
   std::vector<Handle> stack;
+  CallSite last_call = {};  ///< of this thread
   std::uint64_t id;
   std::uint64_t simulator_id = 0;
   const void* acts_for = nullptr;  ///< see sim/check/host_clocks.hpp; null: for itself

@@ -22,6 +22,9 @@ struct DeviceFacts {
   int pci_bus;
   int pci_device;
   std::optional<MigInstance> mig;  ///< where it is an instance, not a device
+
+  /// The slot of the device; of an instance, that of its device.
+  [[nodiscard]] int physical() const { return mig ? mig->parent : slot; }
 };
 
 DeviceFacts device_facts(const Config& config, int slot);

@@ -5,11 +5,11 @@
 // CUDA global context lock", as in cudaStreamSynchronize.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
 #include "sim/check/shadow_memory.hpp"
 #include "sim/handle_table.hpp"
@@ -58,7 +58,7 @@ class DriverLock {
   const bool on_;
   std::unordered_map<Handle, Holder> holders_;  // by context
   int awaited_ = 0;
-  std::condition_variable_any released_;
+  ConditionVariable released_;
 };
 
 }  // namespace berth::sim

@@ -3,12 +3,18 @@
 #include "sim/exports/trampoline.hpp"
 #include "sim/functions.hpp"
 #include "sim/per_thread_functions.hpp"
+#include "sim/reported_functions.hpp"
+#include "sim/unsupported_functions.hpp"
 
 // The exported names, by `names` in the list of functions.
-#define BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT(symbol, "berth_sim_" symbol)
-#define BERTH_SIM_EXPORT_v2(symbol) BERTH_SIM_EXPORT(symbol "_v2", "berth_sim_" symbol)
-#define BERTH_SIM_EXPORT_v3(symbol) BERTH_SIM_EXPORT(symbol "_v3", "berth_sim_" symbol)
-#define BERTH_SIM_EXPORT_v4(symbol) BERTH_SIM_EXPORT(symbol "_v4", "berth_sim_" symbol)
+#define BERTH_SIM_EXPORT_plain(symbol) \
+  BERTH_SIM_EXPORT_POINTER(symbol, "berth_sim_reported_" symbol)
+#define BERTH_SIM_EXPORT_v2(symbol) \
+  BERTH_SIM_EXPORT_POINTER(symbol "_v2", "berth_sim_reported_" symbol)
+#define BERTH_SIM_EXPORT_v3(symbol) \
+  BERTH_SIM_EXPORT_POINTER(symbol "_v3", "berth_sim_reported_" symbol)
+#define BERTH_SIM_EXPORT_v4(symbol) \
+  BERTH_SIM_EXPORT_POINTER(symbol "_v4", "berth_sim_reported_" symbol)
 #define BERTH_SIM_EXPORT_both(symbol) BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT_v2(symbol)
 
 #define BERTH_SIM_EXPORT_newer(symbol) BERTH_SIM_EXPORT_v2(symbol)
@@ -26,3 +32,7 @@ BERTH_SIM_EXPORT("cuGetProcAddress_v2", "berth_sim_cuGetProcAddress_v2")
 #define BERTH_SIM_EXPORT_OLDER(symbol, since) BERTH_SIM_EXPORT(#symbol, "berth_sim_" #symbol "_v1")
 BERTH_SIM_OLDER_FUNCTIONS(BERTH_SIM_EXPORT_OLDER)
 BERTH_SIM_EXPORT_POINTER("cuMemPrefetchAsync_ptsz", "berth_sim_cuMemPrefetchAsync_ptsz")
+
+#define BERTH_SIM_EXPORT_UNSUPPORTED(symbol, since) \
+  BERTH_SIM_EXPORT(#symbol, "berth_sim_unsupported_" #symbol)
+BERTH_SIM_UNSUPPORTED(BERTH_SIM_EXPORT_UNSUPPORTED)

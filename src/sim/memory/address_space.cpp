@@ -9,6 +9,14 @@
 namespace berth::sim {
 namespace {
 
+/// Removes the entries of `map` with a byte in [start, start + bytes).
+void erase_overlapping(std::map<std::uint64_t, Range>& map, std::uint64_t start,
+                       std::uint64_t bytes) {
+  auto found = map.lower_bound(start);
+  if (found != map.begin() && std::prev(found)->second.end() > start) --found;
+  while (found != map.end() && found->first < start + bytes) found = map.erase(found);
+}
+
 /// The entry of `map` that contains `address`, or end().
 template <class Map>
 auto containing(Map& map, std::uint64_t address) {
@@ -18,10 +26,19 @@ auto containing(Map& map, std::uint64_t address) {
   return address - found->second.start < found->second.bytes ? found : map.end();
 }
 
+Span stream_ordered_span(const Range& range) {
+  return {.kind = Span::Kind::device,
+          .device = range.device,
+          .closed = true,
+          .readers = range.readers,
+          .writers = range.writers};
+}
+
 }  // namespace
 
 Range& AddressSpace::add(const Range& range) {
   BERTH_CHECK(!overlaps(range.start, range.bytes));
+  erase_overlapping(freed_, range.start, range.bytes);
   Range& added = ranges_.emplace(range.start, range).first->second;
   added.id = next_id_++;
   return added;
@@ -29,6 +46,14 @@ Range& AddressSpace::add(const Range& range) {
 
 void AddressSpace::remove(std::uint64_t start) {
   BERTH_CHECK(ranges_.erase(start) == 1);
+}
+
+void AddressSpace::remove_in_order(std::uint64_t start) {
+  freed_.insert(ranges_.extract(start));
+}
+
+void AddressSpace::forget_freed(std::uint64_t start, std::uint64_t bytes) {
+  erase_overlapping(freed_, start, bytes);
 }
 
 Range* AddressSpace::find(std::uint64_t address) {
@@ -72,6 +97,13 @@ Reservation* AddressSpace::find_reservation(std::uint64_t address) {
 }
 
 Span AddressSpace::span(std::uint64_t address, std::uint64_t bytes) {
+  const auto freed = containing(freed_, address);
+  if (freed == freed_.end() || bytes > freed->second.end() - address)
+    return span_of_ranges(address, bytes);
+  return stream_ordered_span(freed->second);
+}
+
+Span AddressSpace::span_of_ranges(std::uint64_t address, std::uint64_t bytes) {
   auto at = containing(ranges_, address);
   if (at == ranges_.end()) {
     const bool stale = address == 0 || address + bytes < address || arena.contains(address);
@@ -103,12 +135,7 @@ Span AddressSpace::span(std::uint64_t address, std::uint64_t bytes) {
 bool AddressSpace::arrive(const Range& range) {
   if (withdrawn_.erase(range.id) != 0) return false;
   // A faulted context runs no more frees, so its remaining memory ends here.
-  for (auto stale = arrived_.lower_bound(range.start); stale != arrived_.end();) {
-    if (stale->first >= range.end()) break;
-    stale = arrived_.erase(stale);
-  }
-  const auto before = containing(arrived_, range.start);
-  if (before != arrived_.end()) arrived_.erase(before);
+  erase_overlapping(arrived_, range.start, range.bytes);
   arrived_.emplace(range.start, range);
   return true;
 }
@@ -142,15 +169,11 @@ Span AddressSpace::span_for_work(std::uint64_t address, std::uint64_t bytes) {
   const auto arrived = containing(arrived_, address);
   if (arrived == arrived_.end()) {
     const Range* range = find(address);
-    return range != nullptr && range->is_stream_ordered() ? Span{} : span(address, bytes);
+    return range != nullptr && range->is_stream_ordered() ? Span{} : span_of_ranges(address, bytes);
   }
   const Range& range = arrived->second;
   if (bytes > range.end() - address) return {};
-  return {.kind = Span::Kind::device,
-          .device = range.device,
-          .closed = true,
-          .readers = range.readers,
-          .writers = range.writers};
+  return stream_ordered_span(range);
 }
 
 }  // namespace berth::sim

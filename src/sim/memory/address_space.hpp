@@ -51,6 +51,7 @@ struct Range {
   Handle pool = 0;                     ///< the pool of a pool allocation
   unsigned host_flags = 0;             ///< the flags of a host allocation
   std::uint64_t id = 0;                ///< never reused
+  bool synchronous = false;            ///< see CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
   const CallStack* made_at = nullptr;  ///< null if call sites are off, and for pool memory
 
   [[nodiscard]] std::uint64_t end() const { return start + bytes; }
@@ -64,6 +65,11 @@ struct Range {
   }
   [[nodiscard]] bool is_closed() const { return kind == RangeKind::mapping || is_stream_ordered(); }
 };
+
+/// Whether the host waits for synchronous copies and fills of it in any case.
+inline bool is_synchronous(const Range* range) {
+  return range != nullptr && range->synchronous;
+}
 
 struct Reservation {
   std::uint64_t start;
@@ -92,6 +98,11 @@ class AddressSpace {
   /// An id for a range that is visible only to work.
   std::uint64_t new_id() { return next_id_++; }
   void remove(std::uint64_t start);
+  /// The same for pool memory that a call frees in stream order: span() still has it until its
+  /// address is used again, or forget_freed().
+  void remove_in_order(std::uint64_t start);
+  /// The pool has returned [start, start + bytes).
+  void forget_freed(std::uint64_t start, std::uint64_t bytes);
   /// The range that contains `address`, or null.
   Range* find(std::uint64_t address);
   /// The range that starts at `start`, or null.
@@ -152,9 +163,12 @@ class AddressSpace {
   VirtualArena arena;
 
  private:
+  /// span() without memory that calls have freed in stream order.
+  Span span_of_ranges(std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] bool has_arrived(const Range& range) const;
 
   std::map<std::uint64_t, Range> ranges_;
+  std::map<std::uint64_t, Range> freed_;    // see remove_in_order()
   std::map<std::uint64_t, Range> arrived_;  // pool memory as visible to work
   std::map<std::uint64_t, Reservation> reservations_;
   std::set<std::uint64_t> withdrawn_;  // ids of ranges that must not become visible any more

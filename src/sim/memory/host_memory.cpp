@@ -109,6 +109,7 @@ void unpin_host_memory(State& state, const Range& range) {
   const std::size_t bytes = align_up(range.bytes, kHostPage);
   state.races.forget({static_cast<std::byte*>(pages), bytes});
   if (range.kind == RangeKind::managed) state.advice.forget(range.start, range.bytes);
+  state.ended_memory.note(state, range);
   state.addresses.remove(range.start);
   if (ours) munmap(pages, bytes);
 }

@@ -113,6 +113,7 @@ void drop_import(State& state, const Range& range) {
   const std::uint64_t pointer = range.start;
   state.addresses.arena.release(state.ipc_imports.at(pointer).segment, block.bytes);
   state.ipc_imports.erase(pointer);
+  state.ended_memory.note(state, range);
   state.addresses.remove(pointer);
   release_block(state, block);
 }

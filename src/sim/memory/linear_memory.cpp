@@ -72,6 +72,7 @@ void LinearMemory::release(State& state, const Range& range) {
   const std::uint64_t start = range.start;
   const std::uint64_t chunk_start = range.chunk;
   const std::uint64_t padded = align_up(range.bytes, kSmallAlignment);
+  state.ended_memory.note(state, range);
   state.addresses.remove(start);
   if (chunk_start == 0) {
     drop_segment(state, {start, &block});

@@ -150,6 +150,7 @@ void MemoryPool::trim(State& state, std::uint64_t bytes_kept) {
     }
     bytes_reserved_ -= block->bytes;
     free_.erase(whole);
+    state.addresses.forget_freed(start, block->bytes);
     drop_segment(state, {start, block});
     segment = segments_.erase(segment);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVML itself: initialisation, versions, names of errors and processes.
+// NVML itself: initialization, versions, names of errors and processes.
 // Source: NVML API Reference Guide, "Initialization and Cleanup", "Error reporting", "System
 // Queries".
 #include <algorithm>
@@ -61,7 +61,7 @@ const char* berth_sim_nvmlErrorString(nvml::Return code) {
     case nvml::kSuccess:
       return "success";
     case nvml::kUninitialized:
-      return "NVML was not initialised by nvmlInit";
+      return "NVML was not initialized by nvmlInit";
     case nvml::kInvalidArgument:
       return "invalid argument";
     case nvml::kNotSupported:

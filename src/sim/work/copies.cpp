@@ -102,10 +102,22 @@ CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sid
   return queue_copy(call, *found, std::move(known));
 }
 
+CUresult await_contexts(Call& call, std::initializer_list<Handle> contexts) {
+  for (const Handle context : contexts) {
+    const Context* const awaited = call.state().contexts.find(context);
+    if (awaited == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    const CUresult refusal = refuse_observation(call.state(), *awaited);
+    if (refusal != CUDA_SUCCESS) return refusal;
+    const CUresult waited = call.wait(call.state().scheduler.work_in(context), context);
+    if (waited != CUDA_SUCCESS) return waited;
+  }
+  return CUDA_SUCCESS;
+}
+
 // Source: CUDA Driver API, "API synchronization behavior", "Memcpy", synchronous: pageable memory
 // to a device waits for the stream first, and returns when the source has been staged; between
 // devices the host does not wait; everything else is done when the call returns. A context with
-// CU_CTX_SYNC_MEMOPS always waits.
+// CU_CTX_SYNC_MEMOPS always waits, and so does memory with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
 CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   if (work.width == 0 || work.rows == 0) return CUDA_SUCCESS;
   State& state = call.state();
@@ -118,16 +130,18 @@ CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   if (accepted != CUDA_SUCCESS) return accepted;
   const CUresult refusal = refuse_observation(state, *stream);
   if (refusal != CUDA_SUCCESS) return refusal;
-  const bool is_synchronous = (null_context.flags & CU_CTX_SYNC_MEMOPS) != 0;
+  const bool waits = (null_context.flags & CU_CTX_SYNC_MEMOPS) != 0 ||
+                     is_synchronous(state.addresses.find(work.destination)) ||
+                     is_synchronous(state.addresses.find(work.source));
   const bool is_staged = known.work.source_pageable && !known.device_accessible;
-  if (is_staged && !known.to_host && !is_synchronous) {
+  if (is_staged && !known.to_host && !waits) {
     const CUresult waited = wait_before_staging(call, *stream);
     return waited == CUDA_SUCCESS ? queue_copy(call, *stream, std::move(known)) : waited;
   }
   const bool between_devices = !known.to_host && !known.from_host;
   const Handle context = stream->context;
   const Ticket ticket = state.scheduler.submit(*stream, std::move(known.work));
-  if (between_devices && !is_synchronous) return call.end_submission(*stream);
+  if (between_devices && !waits) return call.end_submission(*stream);
   return call.wait({{ticket}, stream->order.clock}, context);
 }
 

@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+#include <initializer_list>
+
 #include "base/mutex.hpp"
 #include "sim/call.hpp"
 #include "sim/lock.hpp"
@@ -52,6 +54,8 @@ CUresult queue_copy(Call& call, Stream& stream, KnownCopy copy) BERTH_REQUIRES(m
 /// Implements an asynchronous function. May release the lock to wait.
 CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sides)
     BERTH_REQUIRES(mutex);
+/// Waits for the work of each context, if the program may observe it now. May release the lock.
+CUresult await_contexts(Call& call, std::initializer_list<Handle> contexts) BERTH_REQUIRES(mutex);
 /// Implements a synchronous function, which uses the null stream. May release the lock.
 CUresult copy_now(Call& call, const CopyWork& work, Sides sides) BERTH_REQUIRES(mutex);
 

@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules and their functions for cuLaunchKernel. Device code is not read, except for kernel names
-// in PTX: a kernel is only a name. Guarded by sim::mutex.
+// Modules and their functions for cuLaunchKernel. Device code is not read, except for the names and
+// parameters of kernels in PTX. Guarded by sim::mutex.
 #pragma once
 
+#include <cuda.h>
+
+#include <map>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sim/handle_table.hpp"
+#include "sim/work/ptx.hpp"
 
 namespace berth::sim {
 
 struct State;
 
 struct Module {
-  Module(Handle handle_, Handle context_, std::optional<std::string> ptx_)
-      : handle(handle_), context(context_), ptx(std::move(ptx_)) {}
+  Module(Handle handle_, Handle context_, std::optional<std::vector<PtxKernel>> kernels_)
+      : handle(handle_), context(context_), kernels(std::move(kernels_)) {}
 
-  /// Whether it may contain a kernel of that name: known only for PTX.
-  [[nodiscard]] bool may_have(std::string_view kernel) const;
+  /// The kernel of that name; null if there is none, and if the module is not of PTX.
+  [[nodiscard]] const PtxKernel* find(std::string_view kernel) const;
+  [[nodiscard]] bool may_have(std::string_view kernel) const {
+    return !kernels || find(kernel) != nullptr;
+  }
   [[nodiscard]] bool is_library() const { return context == 0; }
 
   Handle handle;
-  Handle context;  ///< 0: a library, which is of none
-  std::optional<std::string> ptx;
+  Handle context;                                 ///< 0: a library, which is of none
+  std::optional<std::vector<PtxKernel>> kernels;  ///< known only of PTX
 };
 
 struct DeviceFunction {
@@ -33,6 +41,8 @@ struct DeviceFunction {
   Handle handle;
   Handle module;     ///< 0: named by a runtime above the driver
   const char* name;  ///< kept in State::kernel_names
+  /// What the program has set, by the slot of the device.
+  std::map<std::pair<int, CUfunction_attribute>, int> settings;
 };
 
 using Modules = HandleTable<Module, HandleKind::module>;

@@ -4,10 +4,10 @@
 // sim::mutex.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <thread>
 
+#include "base/condition_variable.hpp"
 #include "sim/handle_table.hpp"
 #include "sim/lock.hpp"
 #include "sim/work/operation.hpp"
@@ -51,7 +51,7 @@ class HostFunctions {
   bool runs_ = false;
   Handle running_for_ = 0;
   bool stopping_ = false;
-  std::condition_variable_any wake_;
+  ConditionVariable wake_;
   std::thread thread_;
 };
 

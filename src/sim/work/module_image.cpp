@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 namespace berth::sim {
@@ -19,9 +20,9 @@ Image read_image(const void* image) {
   const auto* const bytes = static_cast<const char*>(image);
   for (const char* const magic : {elf, fat_binary, wrapped_fat_binary})
     if (std::strncmp(bytes, magic, 4) == 0) return {};
-  std::string text(bytes);
-  if (text.find(".version") == std::string::npos) return {.refusal = CUDA_ERROR_INVALID_IMAGE};
-  return {.ptx = std::move(text)};
+  const std::string_view text(bytes);
+  if (text.find(".version") == std::string_view::npos) return {.refusal = CUDA_ERROR_INVALID_IMAGE};
+  return {.kernels = read_kernels(text)};
 }
 
 Image read_image_file(const char* path) {

@@ -5,13 +5,16 @@
 #include <cuda.h>
 
 #include <optional>
-#include <string>
+#include <vector>
+
+#include "sim/work/ptx.hpp"
 
 namespace berth::sim {
 
 struct Image {
   CUresult refusal = CUDA_SUCCESS;
-  std::optional<std::string> ptx = std::nullopt;  ///< none: a cubin or a fat binary
+  /// Nothing is known of a cubin or a fat binary.
+  std::optional<std::vector<PtxKernel>> kernels = std::nullopt;
 };
 
 Image read_image(const void* image);

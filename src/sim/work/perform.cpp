@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/check/fault_finding.hpp"
 #include "sim/state.hpp"
 #include "sim/work/value_wait.hpp"
 #include "sim/work/work_memory.hpp"
@@ -48,27 +49,34 @@ class Performance {
   CUresult operator()(const WriteValueWork& write);
 
  private:
-  [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes, Access access) const {
-    return is_reachable(state_, context_, address, bytes, access);
+  [[nodiscard]] Use use_of(UseKind kind, std::uint64_t address, std::uint64_t bytes) const {
+    return {.stamp = operation_.stamp,
+            .call = operation_.call,
+            .stream = stream_.caller_handle,
+            .address = address,
+            .bytes = bytes,
+            .kind = kind,
+            .context = context_.handle,
+            .device = context_.device};
+  }
+  /// Otherwise the work faults, and that is reported.
+  [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes, Access access,
+                             bool pageable = false) const {
+    const bool is_reached = pageable ? is_host_memory_mapped(state_, address, bytes, access)
+                                     : is_reachable(state_, context_, address, bytes, access);
+    if (is_reached) return true;
+    const bool reads = access == Access::read || access == Access::copy_from;
+    report_fault(state_, use_of(reads ? UseKind::reads : UseKind::writes, address, bytes));
+    return false;
   }
   /// Performs the operation on `bytes` at `address`, a contiguous stretch.
   void use(UseKind kind, std::uint64_t address, std::uint64_t bytes,
            std::span<const std::byte> stretch, std::uint64_t mapping) {
-    const Use stretch_use{.stamp = operation_.stamp,
-                          .call = operation_.call,
-                          .stream = stream_.caller_handle,
-                          .address = address,
-                          .bytes = bytes,
-                          .kind = kind,
-                          .context = context_.handle,
-                          .device = context_.device,
-                          .mapping = mapping};
+    Use stretch_use = use_of(kind, address, bytes);
+    stretch_use.mapping = mapping;
     state_.races.use(state_, stretch_use, before_, stretch, arrival_ ? &*arrival_ : nullptr);
   }
   [[nodiscard]] Arrival current_arrival() const { return {before_, operation_.stamp}; }
-  /// Whether one side of a copy exists and is accessible.
-  [[nodiscard]] bool reaches_side(std::uint64_t address, std::size_t bytes, bool pageable,
-                                  Access access) const;
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
   void copy_row(const CopyWork& copy, std::size_t row);
   void fetch_row(const FetchWork& fetch, std::size_t row);
@@ -85,6 +93,7 @@ class Performance {
 };
 
 CUresult Performance::operator()(const KernelWork& kernel) {
+  if (state_.config.kernels == Kernels::skip) state_.skipped_launches.add();
   const bool is_there = kernel.resident != Resident::when_ready && stream_.kernel_arrival;
   if (state_.order.on()) arrival_ = is_there ? stream_.kernel_arrival : current_arrival();
   for (const MemoryUse& uses : kernel.uses) {
@@ -102,17 +111,11 @@ CUresult Performance::operator()(const KernelWork& kernel) {
   return CUDA_SUCCESS;
 }
 
-bool Performance::reaches_side(std::uint64_t address, std::size_t bytes, bool pageable,
-                               Access access) const {
-  return pageable ? is_host_memory_mapped(state_, address, bytes, access)
-                  : reaches(address, bytes, access);
-}
-
 bool Performance::reaches_all(const CopyWork& copy) const {
-  return reaches_side(copy.destination, copy.destination_extent(), copy.destination_pageable,
-                      Access::copy_to) &&
+  return reaches(copy.destination, copy.destination_extent(), Access::copy_to,
+                 copy.destination_pageable) &&
          (copy.staged != nullptr ||
-          reaches_side(copy.source, copy.source_extent(), copy.source_pageable, Access::copy_from));
+          reaches(copy.source, copy.source_extent(), Access::copy_from, copy.source_pageable));
 }
 
 void Performance::copy_row(const CopyWork& copy, std::size_t row) {
@@ -156,7 +159,7 @@ void Performance::fetch_row(const FetchWork& fetch, std::size_t row) {
 }
 
 CUresult Performance::operator()(const FetchWork& fetch) {
-  if (!reaches_side(fetch.source, fetch.source_extent(), fetch.source_pageable, Access::copy_from))
+  if (!reaches(fetch.source, fetch.source_extent(), Access::copy_from, fetch.source_pageable))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (std::size_t row = 0; row < fetch.rows; ++row) fetch_row(fetch, row);
   return CUDA_SUCCESS;
@@ -203,6 +206,7 @@ CUresult Performance::operator()(const ArriveWork& arrival) {
 
 CUresult Performance::operator()(const DepartWork& departure) {
   if (state_.addresses.depart(*departure.range)) use_whole(UseKind::ends, *departure.range);
+  state_.ended_memory.note(*departure.range, operation_.call);
   return CUDA_SUCCESS;
 }
 
@@ -214,8 +218,8 @@ CUresult Performance::operator()(const PrefetchWork& prefetch) {
 
 CUresult Performance::operator()(const WaitValueWork& wait) {
   if (wait.event != nullptr) return CUDA_SUCCESS;
+  if (!reaches(wait.address, wait.bytes, Access::read)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   const std::byte* source = locate(state_, context_, wait.address, wait.bytes, Access::read);
-  if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   const bool from_host =
       state_.addresses.span_for_work(wait.address, wait.bytes).kind == Span::Kind::pinned;
   if (wait.is_kernel && state_.order.on()) arrival_ = current_arrival();
@@ -224,8 +228,8 @@ CUresult Performance::operator()(const WaitValueWork& wait) {
 }
 
 CUresult Performance::operator()(const WriteValueWork& write) {
+  if (!reaches(write.address, write.bytes, Access::write)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   std::byte* target = locate(state_, context_, write.address, write.bytes, Access::write);
-  if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   store_value(target, write.value, write.bytes);
   state_.races.release(before_, target, write.value, write.bytes);
   return CUDA_SUCCESS;
@@ -248,13 +252,21 @@ std::vector<std::vector<std::byte>> copies_for(State& state, const KernelWork& k
   return copies;
 }
 
-CUresult take_back(State& state, const Context& context, const KernelWork& kernel,
+CUresult take_back(State& state, const Context& context, const Stream& stream,
+                   const Operation& operation, const KernelWork& kernel,
                    std::span<const std::span<std::byte>> ranges) {
   for (std::size_t index = 0; index != ranges.size(); ++index) {
     const MemoryUse& uses = kernel.uses[index];
     if (!uses.writes) continue;
-    if (!is_reachable(state, context, uses.address, uses.bytes, Access::write))
+    if (!is_reachable(state, context, uses.address, uses.bytes, Access::write)) {
+      report_fault(state, {.stamp = operation.stamp,
+                           .call = operation.call,
+                           .stream = stream.caller_handle,
+                           .address = uses.address,
+                           .bytes = uses.bytes,
+                           .kind = UseKind::writes});
       return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
     write(state, uses.address, ranges[index]);
   }
   return CUDA_SUCCESS;

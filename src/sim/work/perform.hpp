@@ -26,7 +26,8 @@ CUresult perform(State& state, const Context& context, Stream& stream, const Ope
 std::vector<std::vector<std::byte>> copies_for(State& state, const KernelWork& kernel);
 /// The copies of the ranges that it writes become their content. CUDA_ERROR_ILLEGAL_ADDRESS as
 /// above: the lock has been let go of since.
-CUresult take_back(State& state, const Context& context, const KernelWork& kernel,
+CUresult take_back(State& state, const Context& context, const Stream& stream,
+                   const Operation& operation, const KernelWork& kernel,
                    std::span<const std::span<std::byte>> ranges);
 
 }  // namespace berth::sim

@@ -29,6 +29,11 @@ constexpr std::uint64_t kOperationNs = 1000;
 /// In random mode, the maximum number of operations at a call is one less.
 constexpr std::uint64_t kBurst = 4;
 
+/// Whether calls run the work of this mode, so that a program without calls makes no progress.
+bool runs_at_calls(Progress progress) {
+  return progress == Progress::random || progress == Progress::timed;
+}
+
 /// Whether it may block others in its channel until memory has a value.
 bool holds_channel(const Work& work) {
   const auto* wait = std::get_if<WaitValueWork>(&work);
@@ -37,13 +42,14 @@ bool holds_channel(const Work& work) {
 
 }  // namespace
 
-Scheduler::Scheduler(State& state, const Config& config)
+Scheduler::Scheduler(State& state, const Config& config, int silence_ms)
     : state_(state),
       progress_(config.progress),
       random_(config.seed),
       timeline_(config.places(), config.jitter_percent, config.seed),
       host_functions_(*this),
-      value_watch_(*this) {}
+      value_watch_(*this),
+      silence_watch_(state, *this, runs_at_calls(progress_) ? silence_ms : 0) {}
 
 bool Scheduler::done(const Ticket& ticket) {
   const Stream* stream = state_.streams.find(ticket.stream);
@@ -198,6 +204,7 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
   if (stream.queue.empty()) {
     stream.busy_index = busy_.size();
     busy_.push_back(&stream);
+    silence_watch_.note_work();
   }
   const bool waits_for_value = std::holds_alternative<WaitValueWork>(operation.work);
   if (waits_for_value) {
@@ -273,7 +280,9 @@ void Scheduler::compute(Stream& stream) {
   Context& context = *state_.contexts.find(stream.context);
   if (context.sticky != CUDA_SUCCESS) return;
   if (!failure) {
-    context.sticky = take_back(state_, context, kernel, ranges);
+    const Operation& operation = stream.queue.front();
+    context.sticky = take_back(state_, context, stream, operation, kernel, ranges);
+    if (context.sticky != CUDA_SUCCESS && state_.log.on()) state_.log.faults(stream, operation);
     return;
   }
   context.sticky = CUDA_ERROR_LAUNCH_FAILED;
@@ -290,7 +299,8 @@ void Scheduler::call(Stream& stream, const HostFunctionWork& work, CUresult stat
   host_functions_.start(stream.handle, work, status);
   if (host_functions_.on_thread()) return;
   ++waiting_;
-  finished_.wait_for(mutex, kHostFunctionPatience, [&] { return done(ticket); });
+  const auto end = std::chrono::steady_clock::now() + kHostFunctionPatience;
+  while (!done(ticket) && std::chrono::steady_clock::now() < end) finished_.wait_until(mutex, end);
   --waiting_;
 }
 
@@ -309,13 +319,13 @@ void Scheduler::perform(Stream& stream, const Operation& operation) {
     stream.began_ns = timeline_.now_ns();
     timeline_.advance_to(timeline_.now_ns() + kOperationNs);
   }
-  if (state_.log.on()) state_.log.runs(stream, operation);
   if (state_.recorder.on()) state_.recorder.add(state_, stream, operation, stream.began_ns);
   order_hash_ = (order_hash_ ^ operation.number) * 0x100000001b3;
   Context* context = state_.contexts.find(stream.context);
   BERTH_CHECK(context != nullptr);
   // A faulted context runs no more work. Other processes do not wait for its records.
   if (context->sticky != CUDA_SUCCESS) {
+    if (state_.log.on()) state_.log.is_dropped(stream, operation);
     const auto* const record = std::get_if<RecordWork>(&operation.work);
     if (record != nullptr && record->shared != nullptr) record->shared->end_record(record->number);
     return;
@@ -324,6 +334,11 @@ void Scheduler::perform(Stream& stream, const Operation& operation) {
       state_, *context, stream, operation,
       state_.order.on() ? state_.order.run(stream.order, operation.before, operation.floor)
                         : operation.before);
+  if (!state_.log.on()) return;
+  if (context->sticky == CUDA_SUCCESS)
+    state_.log.runs(stream, operation);
+  else
+    state_.log.faults(stream, operation);
 }
 
 void Scheduler::complete_head(Stream& stream) {
@@ -347,7 +362,8 @@ void Scheduler::leave_busy(Stream& stream) {
 }
 
 void Scheduler::stop() {
-  value_watch_.stop();  // the function may submit host functions
+  value_watch_.stop();  // both may submit host functions
+  silence_watch_.stop();
   host_functions_.stop();
 }
 

@@ -9,13 +9,13 @@
 // scheduler_timed.cpp  virtual time
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/condition_variable.hpp"
 #include "base/mutex.hpp"
 #include "sim/config.hpp"
 #include "sim/lock.hpp"
@@ -23,6 +23,7 @@
 #include "sim/work/cost_model.hpp"
 #include "sim/work/host_functions.hpp"
 #include "sim/work/operation.hpp"
+#include "sim/work/silence_watch.hpp"
 #include "sim/work/stream.hpp"
 #include "sim/work/timeline.hpp"
 #include "sim/work/turns.hpp"
@@ -34,7 +35,8 @@ struct State;
 
 class Scheduler {
  public:
-  Scheduler(State& state, const Config& config);
+  /// `silence_ms`: see SilenceWatch; only for modes in which calls run work.
+  Scheduler(State& state, const Config& config, int silence_ms);
 
   /// The ticket that the next submission to `stream` will have.
   static Ticket next_ticket(const Stream& stream) { return {stream.handle, stream.submitted + 1}; }
@@ -72,6 +74,7 @@ class Scheduler {
   /// Every driver call begins here: the random mode runs a few operations, and virtual time
   /// advances by the cost of the call. May release the lock.
   void at_call(Function function) BERTH_REQUIRES(mutex) {
+    ++calls_begun_;
     if (progress_ == Progress::random && !busy_.empty()) run_some();
     if (progress_ == Progress::timed) spend(call_ns(function));
   }
@@ -88,6 +91,22 @@ class Scheduler {
   bool run_next(Stream& stream) BERTH_REQUIRES(mutex);
   /// Runs until nothing is pending. Returns the number of operations run. May release the lock.
   std::size_t run_all() BERTH_REQUIRES(mutex);
+
+  // For SilenceWatch.
+  /// Changes with every call and submission.
+  [[nodiscard]] std::uint64_t requests() const { return calls_begun_ + submissions_; }
+  /// Whether a thread waits in a call, which runs work, or computes for a kernel.
+  [[nodiscard]] bool is_in_call() const { return waiting_ != 0 || !computing_.empty(); }
+  [[nodiscard]] bool is_idle() const { return busy_.empty(); }
+  /// Runs one operation that may run, as the mode chooses. False if there is none. May release the
+  /// lock.
+  bool run_one() BERTH_REQUIRES(mutex);
+  /// The earliest wait for a value, other than of a kernel that polls, that only the host can end,
+  /// by writing the value; null if there is none, or if a function of the program runs.
+  Stream* blocked_wait();
+  /// That wait has blocked work for too long, and the program makes no call: separates a stream
+  /// that is blocked only by a channel; otherwise reports the wait once, and it goes on.
+  void report_silence() BERTH_REQUIRES(mutex);
 
   /// Queued waits for values of memory.
   [[nodiscard]] std::size_t value_waits() const { return value_waits_; }
@@ -211,17 +230,20 @@ class Scheduler {
   std::uint64_t heads_examined_ = 0;
   bool held_ = false;
   std::uint64_t submissions_ = 0;
+  std::uint64_t calls_begun_ = 0;
   std::uint64_t operations_run_ = 0;
   std::uint64_t functions_returned_ = 0;
   std::uint64_t reported_function_ = 0;  // number of the operation
+  std::uint64_t reported_wait_ = 0;      // the same, in a silence
   std::uint64_t order_hash_ = 0xcbf29ce484222325;
   Timeline timeline_;
-  std::condition_variable_any finished_;
+  ConditionVariable finished_;
   int waiting_ = 0;
   std::size_t value_waits_ = 0;
   HostFunctions host_functions_;
   std::vector<Handle> computing_;  // streams whose heads are Stream::computing
   ValueWatch value_watch_;
+  SilenceWatch silence_watch_;
   PollInterval pause_interval_;
   Stall pending_queries_;
 };

@@ -58,6 +58,14 @@ bool Scheduler::run_for(const Ticket& ticket) {
   return true;
 }
 
+bool Scheduler::run_one() {
+  if (progress_ == Progress::timed) return end_next();
+  Stream* const stream = any_runnable();
+  if (stream == nullptr) return false;
+  start(*stream);
+  return true;
+}
+
 Scheduler::Need Scheduler::needed_by(Ticket ticket) {
   Need need{};
   for (;;) {
@@ -150,6 +158,25 @@ void Scheduler::resolve_stall(const Ticket& ticket, const Need& need) {
   const std::uint64_t function = at_work == nullptr ? 0 : at_work->queue.front().number;
   if (std::exchange(reported_function_, function) == function) return;
   report_function(state_, *state_.streams.find(ticket.stream), *need.stream);
+}
+
+Stream* Scheduler::blocked_wait() {
+  if (host_functions_.is_busy() || !computing_.empty()) return nullptr;
+  Stream* first = nullptr;
+  for (Stream* stream : at_value_) {
+    const Operation& head = stream->queue.front();
+    if (std::get<WaitValueWork>(head.work).is_kernel || !lacks_value(*stream, head)) continue;
+    if (first == nullptr || head.number < first->queue.front().number) first = stream;
+  }
+  return first;
+}
+
+void Scheduler::report_silence() {
+  Stream* const blocked = blocked_wait();
+  const Need delayed = delay_of({blocked, nullptr});
+  if (delayed.delayed != nullptr) return separate(delayed);
+  const std::uint64_t wait = blocked->queue.front().number;
+  if (std::exchange(reported_wait_, wait) != wait) report_silent_wait(state_, *blocked);
 }
 
 bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& call) {

@@ -70,6 +70,8 @@ CUresult read_operation(State& state, const Context& context,
 CUresult read_operations(State& state, const Context& context,
                          std::span<const CUstreamBatchMemOpParams> operations,
                          std::vector<Work>& works) {
+  const DeviceFacts& device = state.devices[static_cast<std::size_t>(context.device)].facts;
+  if (!state.config.memory_operations_of(device.physical())) return CUDA_ERROR_NOT_SUPPORTED;
   for (const CUstreamBatchMemOpParams& operation : operations) {
     const CUresult accepted = read_operation(state, context, operation, works);
     if (accepted != CUDA_SUCCESS) return accepted;

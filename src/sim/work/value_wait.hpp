@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <thread>
 
+#include "base/condition_variable.hpp"
 #include "sim/device/context.hpp"
 #include "sim/lock.hpp"
 #include "sim/work/operation.hpp"
@@ -88,7 +88,7 @@ class ValueWatch {
 
   Scheduler& scheduler_;
   bool stopping_ = false;
-  std::condition_variable_any wake_;
+  ConditionVariable wake_;
   std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/work/volumes.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -168,6 +169,14 @@ CUresult read_copy(const CUDA_MEMCPY3D* copy, Stretches& read) {
       return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
+}
+
+// The same structure, with the contexts in the reserved places.
+CUresult read_copy(const CUDA_MEMCPY3D_PEER* copy, Stretches& read) {
+  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto plain = std::bit_cast<CUDA_MEMCPY3D>(*copy);
+  plain.reserved0 = plain.reserved1 = nullptr;
+  return read_copy(&plain, read);
 }
 
 CUresult read_copy(const CUDA_MEMCPY3D_BATCH_OP& copy, Stretches& read) {

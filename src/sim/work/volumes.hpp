@@ -23,6 +23,8 @@ CUresult read_copy(const CUDA_MEMCPY2D* copy, Stretches& read);
 /// The same for a volume: one stretch if its slices follow one another as rows do on both sides,
 /// otherwise one for each slice. CUDA_ERROR_NOT_SUPPORTED if those are more than 65,536.
 CUresult read_copy(const CUDA_MEMCPY3D* copy, Stretches& read);
+/// The same, without the contexts.
+CUresult read_copy(const CUDA_MEMCPY3D_PEER* copy, Stretches& read);
 /// The same, but CUDA_ERROR_INVALID_VALUE if a dimension is empty. Ignores the access order, the
 /// flags and the location hints.
 CUresult read_copy(const CUDA_MEMCPY3D_BATCH_OP& copy, Stretches& read);

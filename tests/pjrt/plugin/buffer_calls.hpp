@@ -2,22 +2,27 @@
 // The functions of the plug-in that create, fill, read and copy buffers.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "pjrt/plugin/common.hpp"
 
 namespace berth::pjrt {
 
-inline std::shared_ptr<Content> new_content(Device& device, std::size_t bytes) {
-  auto* const content = new Content;
-  content->bytes.resize(bytes);
+/// Memory of a device; null and an error if there is none.
+inline std::shared_ptr<Content> new_content(Device& device, std::size_t bytes, Error*& error) {
+  auto content = std::make_unique<Content>();
+  try {
+    content->storage = device.client->machine->allocate(device.description.id, bytes);
+  } catch (const MachineError& refusal) {
+    error = new_error(refusal.code, refusal.what());
+    return nullptr;
+  }
   *device.bytes_in_use += std::int64_t(bytes);
-  return {content, [in_use = device.bytes_in_use](Content* freed) {
-            *in_use -= std::int64_t(freed->bytes.size());
+  return {content.release(), [in_use = device.bytes_in_use](Content* freed) {
+            *in_use -= std::int64_t(freed->storage->bytes());
             delete freed;
           }};
 }
@@ -33,16 +38,25 @@ inline Error* call(const Function<BufferFromHostArgs>& function, BufferFromHostA
   RETURN_IF_ERROR(told_error(client, function));
   RETURN_IF_ERROR(refuse_beyond(*args.device, args.dims[0]));
   const auto bytes = static_cast<std::size_t>(args.dims[0]);
-  const auto content = new_content(*args.device, bytes);
+  Error* error = nullptr;
+  const auto content = new_content(*args.device, bytes, error);
+  if (content == nullptr) return error;
   const auto done = std::make_shared<Completion>();
   if (!gives_nothing(client, function)) args.buffer = new Buffer{&client, args.device, content};
   args.done_with_host_buffer = new Event{done, &client};
-  run(client, function, content->filled, nullptr,
-      [content, data = args.data, bytes] { std::memcpy(content->bytes.data(), data, bytes); });
+  run(client, function, content->filled, nullptr, [content, data = args.data, bytes] {
+    const Storage::Write started = content->storage->write(0, data, bytes);
+    content->source_read = started.source_read;
+    return started.done;
+  });
+  const auto end_use = [content, done] {
+    content->filled->when_started(
+        [content, done] { done->end(Code::ok, "", content->source_read); });
+  };
   if (client.knobs.holds_source)
-    held_ends.add([done] { done->end(Code::ok, ""); });
+    held_ends.add(end_use);
   else
-    client.queue.post([done] { done->end(Code::ok, ""); });
+    end_use();
   return nullptr;
 }
 
@@ -62,12 +76,14 @@ inline Error* call(const Function<CopyToDeviceArgs>& function, CopyToDeviceArgs&
   if (args.device == args.source->device)
     return new_error(Code::invalid_argument, "the buffer is on this device");
   const auto from = args.source->content;
-  RETURN_IF_ERROR(refuse_beyond(*args.device, std::int64_t(from->bytes.size())));
-  const auto to = new_content(*args.device, from->bytes.size());
+  const std::size_t bytes = from->storage->bytes();
+  RETURN_IF_ERROR(refuse_beyond(*args.device, std::int64_t(bytes)));
+  Error* error = nullptr;
+  const auto to = new_content(*args.device, bytes, error);
+  if (to == nullptr) return error;
   if (!gives_nothing(client, function)) args.copy = new Buffer{&client, args.device, to};
-  // Not by assignment, which writes the size while another thread may read it.
   run(client, function, to->filled, from,
-      [from, to] { std::ranges::copy(from->bytes, to->bytes.begin()); });
+      [from, to] { return to->storage->copy_from(*from->storage); });
   return nullptr;
 }
 
@@ -76,12 +92,12 @@ inline Error* call(const Function<ToHostArgs>& function, ToHostArgs& args) {
   Client& client = *args.source->client;
   RETURN_IF_ERROR(told_error(client, function));
   const auto from = args.source->content;
-  if (args.target_bytes < from->bytes.size())
+  const std::size_t bytes = from->storage->bytes();
+  if (args.target_bytes < bytes)
     return new_error(Code::invalid_argument, "the target is too small");
   const auto done = std::make_shared<Completion>();
-  run(client, function, done, from, [from, target = args.target] {
-    std::memcpy(target, from->bytes.data(), from->bytes.size());
-  });
+  run(client, function, done, from,
+      [from, target = args.target, bytes] { return from->storage->read(0, target, bytes); });
   args.event = event_of(client, function, done);
   return nullptr;
 }
@@ -102,7 +118,7 @@ inline Error* call(const Function<RawToHostArgs>& function, RawToHostArgs& args)
   const auto done = std::make_shared<Completion>();
   run(client, function, done, from,
       [from, target = args.target, offset = args.offset, bytes = args.bytes] {
-        std::memcpy(target, from->bytes.data() + offset, std::size_t(bytes));
+        return from->storage->read(std::size_t(offset), target, std::size_t(bytes));
       });
   args.event = event_of(client, function, done);
   return nullptr;
@@ -115,8 +131,10 @@ inline Error* call(const Function<CreateAsyncArgs>& function, CreateAsyncArgs& a
   RETURN_IF_ERROR(refuse_beyond(*args.memory->device, args.shapes[0].dims[0]));
   if (gives_nothing(*args.client, function)) return nullptr;
   Device& device = *args.memory->device;
-  args.manager = new TransferManager{args.client, &device,
-                                     new_content(device, std::size_t(args.shapes[0].dims[0]))};
+  Error* error = nullptr;
+  auto content = new_content(device, std::size_t(args.shapes[0].dims[0]), error);
+  if (content == nullptr) return error;
+  args.manager = new TransferManager{args.client, &device, std::move(content)};
   return nullptr;
 }
 
@@ -134,9 +152,10 @@ inline Error* call(const Function<TransferDataArgs>& function, TransferDataArgs&
   const auto done = std::make_shared<Completion>();
   run(client, function, done, nullptr,
       [to, data = args.data, offset = args.offset, bytes = args.bytes] {
-        std::memcpy(to->bytes.data() + offset, data, std::size_t(bytes));
+        return to->storage->write(std::size_t(offset), data, std::size_t(bytes)).done;
       });
-  if (args.is_last) client.queue.post([to] { to->filled->end(Code::ok, ""); });
+  if (args.is_last)
+    client.queue.post([to] { to->filled->end(Code::ok, "", to->storage->written()); });
   args.done = event_of(client, function, done);
   return nullptr;
 }
@@ -160,8 +179,14 @@ inline Error* call(const Function<DmaMapArgs>& function, DmaMapArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
   RETURN_IF_ERROR(told_error(*args.client, function));
   const std::lock_guard lock(args.client->mutex);
-  if (!args.client->mapped.emplace(args.data, args.bytes).second)
+  if (args.client->mapped.contains(args.data))
     return new_error(Code::already_exists, "the memory is mapped");
+  try {
+    args.client->machine->map(args.data, args.bytes);
+  } catch (const MachineError& refusal) {
+    return new_error(refusal.code, refusal.what());
+  }
+  args.client->mapped.emplace(args.data, args.bytes);
   ++live.mappings;
   return nullptr;
 }
@@ -172,6 +197,7 @@ inline Error* call(const Function<DmaUnmapArgs>& function, DmaUnmapArgs& args) {
   const std::lock_guard lock(args.client->mutex);
   if (args.client->mapped.erase(args.data) == 0)
     return new_error(Code::not_found, "the memory is not mapped");
+  args.client->machine->unmap(args.data);
   --live.mappings;
   return nullptr;
 }

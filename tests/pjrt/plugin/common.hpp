@@ -56,25 +56,29 @@ Error* told_error(const Client& client, const Function<Args>& function) {
   return new_error(static_cast<Code>(client.knobs.fail_code), "told to fail\nhere");
 }
 
-/// Ends `completion` behind `after`, with the error that the client was told, or that of `after`.
+/// Starts an operation behind the filling of `source`, if there is one. `work` leaves it to the
+/// machine, unless the client was told to fail, or the filling has failed.
 template <class Args>
 void run(Client& client, const Function<Args>& function, std::shared_ptr<Completion> completion,
-         std::shared_ptr<Content> source, std::function<void()> work) {
+         std::shared_ptr<Content> source, std::function<Started()> work) {
   const bool fails = "PJRT_" + client.knobs.fail_event == function.name;
   const bool is_held = "PJRT_" + client.knobs.holds == function.name;
   client.queue.post([completion = std::move(completion), source = std::move(source),
                      work = std::move(work), fails, is_held,
                      code = static_cast<Code>(client.knobs.fail_code)] {
-    const auto finish = [=](const Completion* before) {
+    const auto start = [=](Completion* before) {
       if (fails) return completion->end(code, "told to fail");
-      if (before != nullptr && before->code != Code::ok)
-        return completion->end(before->code, before->message);
-      work();
-      completion->end(Code::ok, "");
+      if (before != nullptr && before->code() != Code::ok)
+        return completion->end(before->code(), before->message());
+      try {
+        completion->end(Code::ok, "", work());
+      } catch (const MachineError& refusal) {
+        completion->end(refusal.code, refusal.what());
+      }
     };
-    if (is_held) return held_ends.add([finish] { finish(nullptr); });
-    if (source == nullptr) return finish(nullptr);
-    source->filled->when_over([finish](const Completion& before) { finish(&before); });
+    if (is_held) return held_ends.add([start] { start(nullptr); });
+    if (source == nullptr) return start(nullptr);
+    source->filled->when_started([start, source] { start(source->filled.get()); });
   });
 }
 
@@ -85,7 +89,7 @@ bool gives_nothing(const Client& client, const Function<Args>& function) {
 }
 
 template <class Args>
-Event* event_of(const Client& client, const Function<Args>& function,
+Event* event_of(Client& client, const Function<Args>& function,
                 std::shared_ptr<Completion> completion) {
   if (gives_nothing(client, function)) return nullptr;
   return new Event{std::move(completion), &client};

@@ -135,9 +135,10 @@ inline Error* call(const Function<MemoryStatsArgs>& function, MemoryStatsArgs& a
     args.bytes_limit = {-5, true};
     return nullptr;
   }
-  args.bytes_in_use = *args.device->bytes_in_use;
+  const auto known = args.device->client->machine->usage(args.device->description.id);
+  args.bytes_in_use = known ? known->bytes_used : args.device->bytes_in_use->load();
   if (args.struct_size <= offsetof(MemoryStatsArgs, bytes_limit)) return nullptr;
-  args.bytes_limit = {args.device->client->knobs.memory_bytes, true};
+  args.bytes_limit = {known ? known->bytes_limit : args.device->client->knobs.memory_bytes, true};
   args.allocations = {42, false};
   return nullptr;
 }

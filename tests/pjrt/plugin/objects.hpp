@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects of a PJRT plug-in for tests, whose devices are host memory. Every object is counted
-// while it lives.
+// The objects of a PJRT plug-in for tests. Every object is counted while it lives.
 #pragma once
 
 #include <atomic>
@@ -13,9 +12,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "pjrt/pjrt_functions.hpp"
+#include "pjrt/plugin/machine.hpp"
 
 namespace berth::pjrt {
 
@@ -57,48 +58,87 @@ inline Error* new_error(Code code, std::string message) {
   return new Error{code, std::move(message)};
 }
 
-/// What the events of one operation share.
-struct Completion {
-  using Callback = std::function<void(const Completion&)>;
+/// What the events of one operation share: the operation has not been started, or it is left to the
+/// machine, or it is over.
+class Completion {
+ public:
+  using Callback = std::function<void()>;
 
-  void end(Code with, std::string text) {
+  /// The operation is over, or it is once `work` is done.
+  void end(Code code, std::string text, Started work = nullptr) {
     std::vector<Callback> calls;
     {
-      const std::lock_guard lock(mutex);
-      is_over = true;
-      code = with;
-      message = std::move(text);
-      calls.swap(callbacks);
-      changed.notify_all();
+      const std::lock_guard lock(mutex_);
+      is_started_ = true;
+      code_ = code;
+      message_ = std::move(text);
+      work_ = std::move(work);
+      calls.swap(callbacks_);
+      changed_.notify_all();
     }
-    for (const Callback& call : calls) call(*this);
+    for (const Callback& call : calls) call();
   }
-  void when_over(Callback callback) {
+  /// Calls `callback` once the machine has the operation, or it is over.
+  void when_started(Callback callback) {
     {
-      const std::lock_guard lock(mutex);
-      if (!is_over) return callbacks.push_back(std::move(callback));
+      const std::lock_guard lock(mutex_);
+      if (!is_started_) return callbacks_.push_back(std::move(callback));
     }
-    callback(*this);
+    callback();
   }
-  [[nodiscard]] bool is_ended() {
-    const std::lock_guard lock(mutex);
-    return is_over;
+  [[nodiscard]] bool is_started() {
+    const std::lock_guard lock(mutex_);
+    return is_started_;
+  }
+  [[nodiscard]] bool is_over() {
+    if (!is_started()) return false;
+    try {
+      return work_ == nullptr || work_->is_done();
+    } catch (const MachineError& failure) {
+      fail(failure);
+      return true;
+    }
   }
   void wait() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return is_over; });
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return is_started_; });
+    }
+    try {
+      if (work_ != nullptr) work_->wait();
+    } catch (const MachineError& failure) {
+      fail(failure);
+    }
   }
+  // Once it is started.
+  [[nodiscard]] Code code() {
+    const std::lock_guard lock(mutex_);
+    return code_;
+  }
+  [[nodiscard]] std::string message() {
+    const std::lock_guard lock(mutex_);
+    return message_;
+  }
+  [[nodiscard]] Started work() const { return work_; }
   /// Null if it succeeded. The caller owns it. Requires the end.
-  [[nodiscard]] Error* error() const {
-    return code == Code::ok ? nullptr : new_error(code, message);
+  [[nodiscard]] Error* error() {
+    return code() == Code::ok ? nullptr : new_error(code(), message());
   }
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool is_over = false;
-  Code code = Code::ok;
-  std::string message;
-  std::vector<Callback> callbacks;
+ private:
+  void fail(const MachineError& failure) {
+    const std::lock_guard lock(mutex_);
+    code_ = failure.code;
+    message_ = failure.what();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_started_ = false;
+  Code code_ = Code::ok;
+  std::string message_;
+  Started work_;  ///< not changed after the start
+  std::vector<Callback> callbacks_;
 };
 
 /// What is known of an event beyond its end.
@@ -109,14 +149,15 @@ struct EventUse {
 
 struct Event {
   std::shared_ptr<Completion> completion;
-  const Client* client;
+  Client* client;
   Counted counted{live.events};
   std::shared_ptr<EventUse> use = std::make_shared<EventUse>();
 };
 
 /// The memory of a buffer.
 struct Content {
-  std::vector<std::byte> bytes;
+  std::shared_ptr<Storage> storage;
+  Started source_read;  ///< by the filling from host memory, once it is started
   std::shared_ptr<Completion> filled = std::make_shared<Completion>();
 };
 
@@ -227,12 +268,67 @@ class Queue {
   std::thread thread_;
 };
 
+/// Calls back for operations that the machine still runs: on a thread that asks for them.
+class CallbackThread {
+ public:
+  CallbackThread() = default;
+  ~CallbackThread() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  CallbackThread(const CallbackThread&) = delete;
+  CallbackThread& operator=(const CallbackThread&) = delete;
+
+  /// Calls `callback` once the operation, which is started, is over.
+  void when_over(std::shared_ptr<Completion> completion, std::function<void()> callback) {
+    if (completion->is_over()) return callback();
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+    waiting_.emplace_back(std::move(completion), std::move(callback));
+    changed_.notify_all();
+  }
+
+ private:
+  using Waiting = std::pair<std::shared_ptr<Completion>, std::function<void()>>;
+
+  void loop() {
+    std::deque<Waiting> asked;
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return is_ending_ || !asked.empty() || !waiting_.empty(); });
+        if (asked.empty() && waiting_.empty()) return;
+        for (Waiting& each : waiting_) asked.push_back(std::move(each));
+        waiting_.clear();
+      }
+      // Each question is a call of the driver, which lets work progress.
+      Waiting next = std::move(asked.front());
+      asked.pop_front();
+      if (next.first->is_over())
+        next.second();
+      else
+        asked.push_back(std::move(next));
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Waiting> waiting_;
+  bool is_ending_ = false;
+  std::thread thread_;
+};
+
 /// What the create options of a client ask for.
 struct Knobs {
   std::int64_t devices = 2;
   std::int64_t memory_bytes = 1 << 30;  ///< of each device; a buffer beyond it is refused
   bool memory_stats = true;
-  bool late = false;          ///< operations end later, on a thread
+  bool simulated = false;     ///< the devices are those of the simulated driver
+  bool late = false;          ///< operations are started later, on a thread
   bool no_raw_reads = false;  ///< Buffer_CopyRawToHost is unimplemented
   bool no_parts = false;      ///< transfer managers are unimplemented
   bool throws = false;        ///< a client is not created, but an exception is thrown
@@ -242,7 +338,8 @@ struct Knobs {
   std::string gives_nothing;  ///< the function that reports success without an object
   std::string holds;          ///< the function whose event is not ready before the release
   /// How Event_OnReady calls back: "twice", "never", "and refuses", "slow", "of nothing" too, or
-  /// "after the end" or "after a refusal": when the test says so.
+  /// "after the end" or "after a refusal": when the test says so; or "alone": no function but
+  /// those that free an event, and those of errors, may be called in a callback.
   std::string callback;
   std::string lie;         ///< what is wrong with what is described
   std::string fail;        ///< the function, without "PJRT_", that returns an error
@@ -279,11 +376,13 @@ struct Client {
   explicit Client(Knobs knobs_);
 
   const Knobs knobs;
+  const std::shared_ptr<Machine> machine;
   std::vector<std::unique_ptr<Device>> owned;
   std::vector<Device*> devices;
   std::mutex mutex;
   std::map<const void*, std::size_t> mapped;  ///< guarded by mutex; left at the end: leaked
-  Queue queue;                                ///< ends before the devices
+  CallbackThread callbacks;
+  Queue queue;  ///< ends before what its tasks use
   Counted counted{live.clients};
 };
 

@@ -8,6 +8,7 @@
 //   PLUGIN_TERSE                1: a refusal does not say which size is expected
 //   PLUGIN_VERSION_BYTES        the size that the version says it has
 //   PLUGIN_NO_AWAIT             1: there is no PJRT_Event_Await
+//   PLUGIN_EXTENSIONS           which extensions the table has (extensions.hpp)
 //
 // As plug-ins of OpenXLA do, every function refuses arguments that are shorter than it knows.
 #include <algorithm>
@@ -23,6 +24,7 @@
 
 #include "pjrt/plugin/buffer_calls.hpp"
 #include "pjrt/plugin/description_calls.hpp"
+#include "pjrt/plugin/extensions.hpp"
 
 namespace berth::pjrt {
 namespace {
@@ -38,6 +40,7 @@ Knobs read_knobs(const ClientCreateArgs& args) {
     if (name == "devices") knobs.devices = option.int64;
     if (name == "memory_bytes") knobs.memory_bytes = option.int64;
     if (name == "memory_stats") knobs.memory_stats = option.boolean;
+    if (name == "simulated") knobs.simulated = option.boolean;
     if (name == "late") knobs.late = option.boolean;
     if (name == "no_raw_reads") knobs.no_raw_reads = option.boolean;
     if (name == "no_parts") knobs.no_parts = option.boolean;
@@ -85,8 +88,13 @@ Error* error_code(ErrorCodeArgs* args) {
 /// Events that were destroyed while Event_OnReady was called for them.
 std::atomic<int> events_destroyed_in_calls = 0;
 
+/// Called by Plugin_Initialize, which fails if it returns false.
+bool (*at_initialization)() = nullptr;
+
 Error* call(const Function<PluginInitializeArgs>& function, PluginInitializeArgs& args) {
-  return check_size(function, args);
+  RETURN_IF_ERROR(check_size(function, args));
+  if (at_initialization == nullptr || at_initialization()) return nullptr;
+  return new_error(Code::unavailable, "told to fail");
 }
 
 Error* call(const Function<EventArgs>& function, EventArgs& args) {
@@ -103,7 +111,7 @@ Error* call(const Function<EventArgs>& function, EventArgs& args) {
 
 Error* call(const Function<EventIsReadyArgs>& function, EventIsReadyArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
-  args.is_ready = args.event->completion->is_ended();
+  args.is_ready = args.event->completion->is_over();
   return nullptr;
 }
 
@@ -117,6 +125,19 @@ void be_slow(const Event& event) {
   while (!use->is_destroyed && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   use->is_in_call = false;
+}
+
+/// Whether this thread is in a callback that must not call the plug-in.
+thread_local bool is_called_alone = false;
+/// Calls that were refused for this.
+std::atomic<int> calls_in_callbacks = 0;
+
+/// An event may be destroyed in its callback, as OpenXLA's own client does.
+template <class Args>
+Error* refuse_in_callback(const Function<Args>& function) {
+  if (!is_called_alone || function.slot == event_destroy.slot) return nullptr;
+  ++calls_in_callbacks;
+  return new_error(Code::failed_precondition, std::string(function.name) + " in a callback");
 }
 
 Error* call(const Function<EventOnReadyArgs>& function, EventOnReadyArgs& args) {
@@ -137,11 +158,17 @@ Error* call(const Function<EventOnReadyArgs>& function, EventOnReadyArgs& args) 
   if (knobs.callback == "of nothing") args.callback(nullptr, nullptr);
   const bool calls_twice = knobs.callback == "twice";
   const bool refuses = knobs.callback == "and refuses";
-  completion->when_over(
-      [callback = args.callback, user = args.user, calls_twice](const Completion& over) {
-        callback(over.error(), user);
-        if (calls_twice) callback(new_error(Code::data_loss, "told to call back twice"), user);
-      });
+  const bool is_alone = knobs.callback == "alone";
+  const auto call_back = [completion, callback = args.callback, user = args.user, calls_twice,
+                          is_alone] {
+    is_called_alone = is_alone;
+    callback(completion->error(), user);
+    is_called_alone = false;
+    if (calls_twice) callback(new_error(Code::data_loss, "told to call back twice"), user);
+  };
+  completion->when_started([completion, call_back, client = args.event->client] {
+    client->callbacks.when_over(completion, call_back);
+  });
   if (refuses) return new_error(Code::internal, "no callbacks");
   return nullptr;
 }
@@ -164,7 +191,12 @@ bool frees(const Function<Args>& function) {
 
 Error* call(const Function<ClientCreateArgs>& function, ClientCreateArgs& args) {
   RETURN_IF_ERROR(check_size(function, args));
-  auto client = std::make_unique<Client>(read_knobs(args));
+  std::unique_ptr<Client> client;
+  try {
+    client = std::make_unique<Client>(read_knobs(args));
+  } catch (const MachineError& refusal) {
+    return new_error(refusal.code, refusal.what());
+  }
   RETURN_IF_ERROR(told_error(*client, function));
   if (client->knobs.throws) throw std::runtime_error("an exception of the plug-in");
   calls_left = client->knobs.dies_after;
@@ -186,11 +218,15 @@ std::atomic<int> calls[kSlots];
 template <const auto& kFunction>
 Error* entry(typename std::remove_cvref_t<decltype(kFunction)>::Args* args) {
   ++calls[kFunction.slot];
+  RETURN_IF_ERROR(refuse_in_callback(kFunction));
   if (!is_dead()) return call(kFunction, *args);
   // Nothing can be freed twice, so a dead plug-in frees what it is asked to.
   Error* const error = frees(kFunction) ? call(kFunction, *args) : nullptr;
   return error != nullptr ? error : new_error(Code::unavailable, "the plug-in has died");
 }
+
+/// Of the simulated driver, from the test.
+ResolveDriver* resolve_driver = nullptr;
 
 struct WholeTable {
   Table table;
@@ -200,6 +236,7 @@ struct WholeTable {
 WholeTable make_table() {
   WholeTable whole{};
   whole.table.struct_size = slot_offset(PLUGIN_SLOTS);
+  whole.table.extensions = extensions(PLUGIN_EXTENSIONS);
   whole.table.version = {PLUGIN_VERSION_BYTES, nullptr, PLUGIN_MAJOR, PLUGIN_MINOR};
   whole.slots[kErrorDestroySlot] = reinterpret_cast<const void*>(&error_destroy);
   whole.slots[kErrorMessageSlot] = reinterpret_cast<const void*>(&error_message);
@@ -214,7 +251,11 @@ WholeTable make_table() {
 
 }  // namespace
 
-Client::Client(Knobs knobs_) : knobs(std::move(knobs_)), queue(knobs.late) {
+Client::Client(Knobs knobs_)
+    : knobs(std::move(knobs_)),
+      machine(knobs.simulated ? make_simulated_machine(resolve_driver, int(knobs.devices))
+                              : make_host_machine()),
+      queue(knobs.late) {
   for (int id = 0; id < knobs.devices; ++id) {
     owned.push_back(std::make_unique<Device>());
     owned.back()->client = this;
@@ -228,6 +269,16 @@ Client::Client(Knobs knobs_) : knobs(std::move(knobs_)), queue(knobs.late) {
 extern "C" BERTH_API const berth::pjrt::Table* GetPjrtApi() {
   static const berth::pjrt::WholeTable whole = berth::pjrt::make_table();
   return &whole.table;
+}
+
+/// The simulated driver of clients with the option `simulated`.
+extern "C" BERTH_API void berth_test_pjrt_use_driver(berth::pjrt::ResolveDriver* resolve) {
+  berth::pjrt::resolve_driver = resolve;
+}
+
+/// Lets Plugin_Initialize call `act`, and fail if that returns false.
+extern "C" BERTH_API void berth_test_pjrt_at_initialization(bool (*act)()) {
+  berth::pjrt::at_initialization = act;
 }
 
 /// Number of live objects of all kinds.
@@ -258,6 +309,11 @@ extern "C" BERTH_API void berth_test_pjrt_call_back() {
 /// Number of events that were destroyed while Event_OnReady was called for them.
 extern "C" BERTH_API int berth_test_pjrt_events_destroyed_in_calls() {
   return berth::pjrt::events_destroyed_in_calls;
+}
+
+/// Number of calls in callbacks that forbid them.
+extern "C" BERTH_API int berth_test_pjrt_calls_in_callbacks() {
+  return berth::pjrt::calls_in_callbacks;
 }
 
 /// Number of calls of the function "PJRT_" + `name`; of all functions for null.

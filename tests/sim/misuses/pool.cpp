@@ -54,7 +54,20 @@ void copied_behind_its_free(Machine& m) {
   const CUdeviceptr table = allocate(m, "table", owner);
   if (m.planted) TRY(cuMemFreeAsync, table, owner);
   TRY(cuMemcpyAsync, answer, table, kBytes, owner);
+  TRY(cuStreamSynchronize, owner);
   TRY(cuMemFreeAsync, table, owner);
+}
+
+void filled_beside_its_free(Machine& m) {
+  const CUstream owner = m.stream("owner");
+  const CUstream user = m.stream("user");
+  const CUdeviceptr table = allocate(m, "table", owner);
+  TRY(cuStreamSynchronize, owner);
+  if (!m.planted) TRY(cuMemsetD8Async, table, 1, kBytes, user);
+  if (!m.planted) TRY(cuStreamSynchronize, user);
+  TRY(cuMemFreeAsync, table, owner);
+  if (m.planted) TRY(cuMemsetD8Async, table, 1, kBytes, user);
+  TRY(cuStreamSynchronize, user);
   TRY(cuStreamSynchronize, owner);
 }
 
@@ -142,8 +155,12 @@ constexpr Misuse kPoolMisuses[] = {
      "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"},
     {"a kernel uses a pool's memory behind its free", used_behind_its_free,
      "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"},
-    {"a copy names a pool's memory after its free", copied_behind_its_free,
-     "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE"},
+    {"a copy uses a pool's memory behind its free", copied_behind_its_free,
+     "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {"a fill of a pool's memory is not behind its free on another stream", filled_beside_its_free,
+     "race: cuMemFreeAsync on stream owner frees table, while cuMemsetD8Async on stream user "
+     "writes table",
+     "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"},
     {"a pool's memory is freed twice", freed_twice, "cuMemFreeAsync: CUDA_ERROR_INVALID_VALUE"},
     {"memory of no pool is freed in stream order", allocation_freed_as_a_pools,
      "cuMemFreeAsync: CUDA_ERROR_INVALID_VALUE"},

@@ -22,14 +22,14 @@ void chapter(std::ostream& out, bool timed) {
 
   // A library that can recompute something gives it up when memory is short.
   Tensor cache = mini::zeros({6 * kMiB}, "cuda");
-  mini::on_pressure = [&](std::size_t bytes_needed) {
+  memory.set_on_pressure([&](std::size_t bytes_needed) {
     out << berth::format_bytes(bytes_needed) << " are missing: the cache goes\n";
     cache = Tensor();
     return true;
-  };
+  });
   const Tensor more = mini::zeros({6 * kMiB}, "cuda");
   out << "on " << more.device().to_string() << ", " << reserved();
-  mini::on_pressure = nullptr;
+  memory.set_on_pressure(nullptr);
 
   // A pool gives up its memory for a while, and has the same content at the same addresses after.
   weights = Tensor();

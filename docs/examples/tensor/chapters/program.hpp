@@ -22,16 +22,6 @@ namespace mini {
 using Chapter = void (*)(std::ostream& out, bool timed);
 
 inline berth::sim::Simulator* simulator = nullptr;  ///< null on a GPU
-/// What a chapter does when device memory is short, as DeviceAllocatorOptions::on_pressure.
-inline std::function<bool(std::size_t bytes_needed)> on_pressure;
-
-inline berth::RuntimeOptions options() {
-  berth::RuntimeOptions chosen;
-  chosen.device_allocator.on_pressure = [](std::size_t bytes_needed) {
-    return on_pressure && on_pressure(bytes_needed);
-  };
-  return chosen;
-}
 
 /// Runs the chapter, and returns what the simulator finds.
 inline std::vector<std::string> simulate(Chapter chapter, const std::string& machine,
@@ -39,7 +29,7 @@ inline std::vector<std::string> simulate(Chapter chapter, const std::string& mac
   berth::sim::Simulator simulated(machine);
   simulator = &simulated;
   {
-    berth::RuntimeOptions chosen = options();
+    berth::RuntimeOptions chosen;
     chosen.driver = "sim";
     Library library([&](berth::Runtime&) { return std::make_unique<SimulatedKernels>(simulated); },
                     chosen);
@@ -83,7 +73,7 @@ inline int program(int argc, char** argv, Chapter chapter, const std::string& ma
     const auto make = [](berth::Runtime& runtime) -> std::unique_ptr<Kernels> {
       return std::make_unique<CompiledKernels>(runtime);
     };
-    Library library(make, options());
+    Library library(make);
     chapter(std::cout, true);
     return 0;
   }
