@@ -2,7 +2,9 @@
 // How the bytes of a file are read and written, and that a slow disk delays no other copy.
 #include "copy/operand/file_end.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -34,21 +36,15 @@ std::unique_ptr<std::byte, AlignedDelete> aligned(std::size_t bytes) {
       static_cast<std::byte*>(::operator new (bytes, std::align_val_t{4096})));
 }
 
-/// Bytes that this process has had read from disks; nullopt where the system does not count them.
+/// Bytes that this thread has had read from disks; nullopt where the system does not count them.
 std::optional<std::uint64_t> bytes_from_disk() {
-  std::ifstream counts("/proc/self/io");
+  std::ifstream counts("/proc/thread-self/io");
   std::string name;
   std::uint64_t value = 0;
   while (counts >> name >> value) {
     if (name == "read_bytes:") return value;
   }
   return std::nullopt;
-}
-
-/// Times that the file has been read from the disk since `before`. What is read beside it is
-/// little: pages of the program that are used for the first time.
-std::uint64_t readings_since(std::uint64_t before) {
-  return (bytes_from_disk().value() - before + kBytes / 4) / kBytes;
 }
 
 /// A file on a disk, of which nothing is in the page cache; skipped where there is none.
@@ -64,6 +60,25 @@ struct ColdFile {
     FileEnd(FileRange{File::open_to_read(path, caching), 0, kBytes}).read(staging.get(), 0, kBytes);
     const auto* const data = reinterpret_cast<const unsigned char*>(staging.get());
     return Bytes(data, data + kBytes);
+  }
+
+  /// Reads it several times, each time after `prepare`, and returns how often the file came from
+  /// the disk at the fewest. Where memory is scarce, pages of the program or of the file itself
+  /// are read again beside it, which only adds.
+  template <typename Prepare>
+  [[nodiscard]] std::optional<std::uint64_t> fewest_readings(FileCaching caching,
+                                                             Prepare prepare) const {
+    std::optional<std::uint64_t> fewest;
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      prepare();
+      const std::optional<std::uint64_t> before = bytes_from_disk();
+      CHECK((read(caching) == content));
+      const std::optional<std::uint64_t> after = bytes_from_disk();
+      if (!before || !after) return std::nullopt;
+      const std::uint64_t readings = (*after - *before + kBytes / 4) / kBytes;
+      fewest = std::min(fewest.value_or(readings), readings);
+    }
+    return fewest;
   }
 
   const TemporaryFolder folder;
@@ -95,10 +110,9 @@ TEST_CASE_FIXTURE(ColdFile,
   if (!is_cold) return;
   for (const FileCaching caching : {FileCaching::automatic, FileCaching::direct}) {
     CAPTURE(int(caching));
-    const std::optional<std::uint64_t> before = bytes_from_disk();
-    CHECK((read(caching) == content));
+    const auto readings = fewest_readings(caching, [&] { REQUIRE(evict(path)); });
     CHECK(cached_pages(path) == 0);
-    if (before) CHECK(readings_since(*before) == 1);
+    CHECK(readings.value_or(1) == 1);
   }
   CHECK((read(FileCaching::cached) == content));
   CHECK(cached_pages(path) > 0);
@@ -106,13 +120,9 @@ TEST_CASE_FIXTURE(ColdFile,
 
 TEST_CASE_FIXTURE(ColdFile, "pages in the page cache are read from the cache") {
   if (!is_cold) return;
-  static_cast<void>(read_file(path));
-  const std::optional<std::uint64_t> before = bytes_from_disk();
-  if (!before) return;
-  CHECK((read(FileCaching::automatic) == content));
-  CHECK(readings_since(*before) == 0);
-  CHECK((read(FileCaching::direct) == content));
-  CHECK(readings_since(*before) == 1);
+  const auto fill_cache = [&] { static_cast<void>(read_file(path)); };
+  CHECK(fewest_readings(FileCaching::automatic, fill_cache).value_or(0) == 0);
+  CHECK(fewest_readings(FileCaching::direct, fill_cache).value_or(1) == 1);
 }
 
 TEST_CASE_FIXTURE(ColdFile, "data that was written but not yet flushed to disk is read") {
