@@ -275,6 +275,12 @@ class BERTH_API Simulator {
   /// an executable graph, that still exists uses them. host_recycles() checks that too.
   void host_reuses(const void* start, std::size_t bytes);
 
+  /// Findings name the `bytes` at `start` as `name`: "writes 64 B at 0x7f0000000000 (name)", or
+  /// "(name + 16)" behind its beginning. Memory of any kind; each part of it until it is freed,
+  /// unmapped or named again. An empty name removes names. A program under test calls
+  /// berthSimNameMemory, or NVTX (docs/simulator.md, "Names of memory").
+  void name_memory(const void* start, std::size_t bytes, std::string_view name);
+
   /// The findings since the last call, one line each: races, leaks, stalls. Empty if the checks
   /// found nothing, or with checks=off.
   std::vector<std::string> take_findings();

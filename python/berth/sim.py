@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host functions that replace kernels, for a program under `berth sim --kernels host`.
+"""Host functions that replace kernels, for a program under `berth sim --kernels host`, and names
+of memory for its findings.
 
     import ctypes
     import berth.sim
@@ -34,12 +35,13 @@ import collections.abc
 import ctypes
 import dataclasses
 import itertools
+import math
 import traceback
 import typing
 
 from berth._arguments import checked, checked_callable, checked_size, checked_text, refuse
 
-__all__ = ["Launch", "Use", "Work", "kernel", "read", "remove", "write"]
+__all__ = ["Launch", "Use", "Work", "kernel", "name_memory", "read", "remove", "write"]
 
 _Compute = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
 _Release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -77,6 +79,7 @@ class _Work(ctypes.Structure):
 _StandIn = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(_Launch), ctypes.POINTER(_Work), ctypes.c_void_p
 )
+_NameMemory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 _StandInForKernel = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, _StandIn, ctypes.c_void_p)
 
 _Value = typing.TypeVar("_Value", bound=ctypes._SimpleCData)
@@ -163,7 +166,7 @@ def _release(number: int) -> None:
     del _works[number]
 
 
-def _driver_function() -> typing.Any:
+def _driver_function(name: bytes, prototype: typing.Any) -> typing.Any:
     """Looks up a function of the driver, as any program does."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -174,7 +177,7 @@ def _driver_function() -> typing.Any:
     found = ctypes.c_int()
     driver.cuDriverGetVersion(ctypes.byref(version))
     driver.cuGetProcAddress_v2(
-        b"berthSimStandInForKernel",
+        name,
         ctypes.byref(address),
         version,
         ctypes.c_uint64(0),
@@ -182,7 +185,11 @@ def _driver_function() -> typing.Any:
     )
     if not address:
         raise RuntimeError("libcuda.so.1 is not the simulated driver: run it by `berth sim`")
-    return _StandInForKernel(address.value)
+    return prototype(address.value)
+
+
+def _stand_in_for_kernel() -> typing.Any:
+    return _driver_function(b"berthSimStandInForKernel", _StandInForKernel)
 
 
 def kernel(name: str) -> typing.Callable[[_Function], _Function]:
@@ -214,7 +221,7 @@ def kernel(name: str) -> typing.Callable[[_Function], _Function]:
             result.contents.data = number
             return 0
 
-        _driver_function()(encoded, stand_in, None)
+        _stand_in_for_kernel()(encoded, stand_in, None)
         _stand_ins[name] = stand_in
         return function
 
@@ -223,5 +230,37 @@ def kernel(name: str) -> typing.Callable[[_Function], _Function]:
 
 def remove(name: str) -> None:
     """Removes the function of that name."""
-    _driver_function()(checked_text(name, "name"), _StandIn(), None)
+    _stand_in_for_kernel()(checked_text(name, "name"), _StandIn(), None)
     _stand_ins.pop(name, None)
+
+
+def name_memory(memory: typing.Any, name: str, bytes: int | None = None) -> None:
+    """Findings call the memory by that name until it is freed or named again; "": by no name.
+    `memory` is an array in device memory (one with `__cuda_array_interface__`, such as a tensor of
+    PyTorch) or, with `bytes`, an address. Of an array with gaps between its elements, the gaps are
+    named as well."""
+    encoded = checked_text(name, "name")
+    if bytes is None:
+        start, bytes = _range_of(memory)
+    else:
+        start = checked_size(memory, "memory")
+    _driver_function(b"berthSimNameMemory", _NameMemory)(
+        start, checked_size(bytes, "bytes"), encoded
+    )
+
+
+def _range_of(array: typing.Any) -> tuple[int, int]:
+    """The first byte of an array, and the number of bytes to its last one."""
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is None:
+        refuse(array, "memory", "an array in device memory, or an address with bytes")
+    item = int(interface["typestr"][2:])
+    shape, strides = interface["shape"], interface.get("strides")
+    start = interface["data"][0]
+    if 0 in shape:
+        return start, 0
+    if strides is None:
+        return start, item * math.prod(shape)
+    spans = [(count - 1) * stride for count, stride in zip(shape, strides)]
+    below = sum(span for span in spans if span < 0)
+    return start + below, item + sum(abs(span) for span in spans)

@@ -65,7 +65,12 @@ using HostRecycles = void(const void* start, std::size_t bytes);
 /// graphs: no existing graph uses the bytes. HostRecycles implies that too.
 using HostReuses = void(const void* start, std::size_t bytes);
 
+/// Findings call the `bytes` at `start` by `name` until the memory ends or is named again; null or
+/// empty: by no name. Memory of any kind. berth itself calls no such function; programs do.
+using NameMemory = void(const void* start, std::size_t bytes, const char* name);
+
 // clang-format off
+#define BERTH_SIM_PROGRAM_FUNCTIONS(X) X(berthSimNameMemory, NameMemory)
 #define BERTH_SIM_ONLY_FUNCTIONS(X) \
   X(configuration_error, berthSimConfigurationError, ConfigurationError) \
   X(host_observes, berthSimHostObserves, HostObserves) \

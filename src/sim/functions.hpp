@@ -349,6 +349,7 @@ BERTH_API CUresult berth_sim_cuMemAdvise_v1(CUdeviceptr pointer, std::size_t byt
 BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
 #define BERTH_SIM_DECLARE(symbol, type) sim_abi::type berth_sim_##symbol;
+BERTH_SIM_PROGRAM_FUNCTIONS(BERTH_SIM_DECLARE)
 BERTH_SIM_KERNEL_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
 }

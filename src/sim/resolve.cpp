@@ -118,6 +118,7 @@ Directory::Directory() {
 #undef BERTH_SIM_ADD_OWN
 #define BERTH_SIM_ADD_OWN(symbol, type) \
   add_plain(table, {#symbol}, {address_of(&berth_sim_##symbol)});
+  BERTH_SIM_PROGRAM_FUNCTIONS(BERTH_SIM_ADD_OWN)
   BERTH_SIM_KERNEL_FUNCTIONS(BERTH_SIM_ADD_OWN)
 #undef BERTH_SIM_ADD_OWN
 }

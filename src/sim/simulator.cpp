@@ -326,6 +326,11 @@ void Simulator::host_reuses(const void* start, std::size_t bytes) {
   berth_sim_berthSimHostReuses(start, bytes);
 }
 
+void Simulator::name_memory(const void* start, std::size_t bytes, std::string_view name) {
+  MutexLock lock(mutex);
+  state_->memory_names.set(reinterpret_cast<std::uint64_t>(start), bytes, name);
+}
+
 std::vector<std::string> Simulator::take_findings() {
   MutexLock lock(mutex);
   return state_->findings.take();

@@ -16,6 +16,7 @@
 #include "sim/check/call_stacks.hpp"
 #include "sim/check/ended_memory.hpp"
 #include "sim/check/event_log.hpp"
+#include "sim/check/memory_names.hpp"
 #include "sim/check/process_count.hpp"
 #include "sim/check/race_detector.hpp"
 #include "sim/check/stream_order.hpp"
@@ -34,6 +35,7 @@
 #include "sim/memory/managed_advice.hpp"
 #include "sim/memory/memory_pool.hpp"
 #include "sim/memory/physical_memory.hpp"
+#include "sim/nvtx/memory_regions.hpp"
 #include "sim/work/channels.hpp"
 #include "sim/work/device_function.hpp"
 #include "sim/work/event.hpp"
@@ -109,6 +111,8 @@ struct State {
   EventLog log;
   CallStacks stacks;
   Findings findings;
+  MemoryNames memory_names;
+  MemoryRegions memory_regions{memory_names};
   EndedMemory ended_memory;
   ProcessCount failed_calls;      ///< that returned an error
   ProcessCount skipped_launches;  ///< by kernels=skip

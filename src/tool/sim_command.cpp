@@ -73,6 +73,9 @@ class ScratchFolder {
   fs::path path_;
 };
 
+/// The library that NVTX loads into a program that uses it.
+constexpr const char* kNvtxTool = "NVTX_INJECTION64_PATH";
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -187,6 +190,7 @@ class SimCommand {
         {"BERTH_SIM", settings.text()},
         {"BERTH_SIM_FINDINGS", findings},
         {"LD_LIBRARY_PATH", in_front(libraries_.folder(), "LD_LIBRARY_PATH")}};
+    if (variable(kNvtxTool).empty()) environment[kNvtxTool] = libraries_.simulator();
     if (options_.preload)
       environment["LD_PRELOAD"] =
           in_front(fmt::format("{}", fmt::join(libraries_.files(), ":")), "LD_PRELOAD");

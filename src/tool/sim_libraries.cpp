@@ -66,6 +66,12 @@ std::vector<std::string> SimLibraries::files() const {
   return files;
 }
 
+std::string SimLibraries::simulator() const {
+  Dl_info library{};
+  const bool is_known = dladdr(reinterpret_cast<const void*>(check_), &library) != 0;
+  return is_known ? library.dli_fname : "";
+}
+
 void SimLibraries::check_configuration(const std::string& text) const {
   const std::string reason = check_(text.c_str());
   if (!reason.empty()) throw UsageError(reason);

@@ -17,6 +17,8 @@ class SimLibraries {
   [[nodiscard]] const std::string& folder() const { return folder_; }
   /// By their paths, with berth's CUDA runtime where it was built.
   [[nodiscard]] std::vector<std::string> files() const;
+  /// The library of the simulator itself.
+  [[nodiscard]] std::string simulator() const;
   /// Errors  UsageError: the simulator rejects `text` as BERTH_SIM.
   void check_configuration(const std::string& text) const;
 

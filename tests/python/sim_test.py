@@ -1,15 +1,66 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of Python that stand in for kernels of a program on the look-alike of the driver."""
+"""Functions of Python that stand in for kernels of a program on the look-alike of the driver, and
+names of memory."""
 
 import ctypes
+import json
+import os
+import re
+import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
 import berth.sim
 
 CODE = b".version 8.0\n.target sm_80\n.visible .entry double_all()\n{ ret; }\n"
+
+
+# Two fills race; prints where the memory is.
+RACE = """
+import ctypes, berth.sim
+cuda = ctypes.CDLL("libcuda.so.1")
+context, memory, stream = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(memory), 256) == 0
+class Array:
+    __cuda_array_interface__ = {"typestr": "<f4", "data": (memory.value + 96, False),
+                                "shape": (3, 4), "strides": (-16, 8), "version": 3}
+berth.sim.name_memory(memory.value, "whole", 256)
+berth.sim.name_memory(Array, "tensor")
+for start in (0, 63, 64, 124):
+    for _ in range(2):
+        assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+        assert cuda.cuMemsetD8Async(ctypes.c_uint64(memory.value + start), ctypes.c_ubyte(1),
+                                    ctypes.c_size_t(1), stream) == 0
+"""
+
+
+class Names(unittest.TestCase):
+    def test_memory_is_named_by_address_and_as_an_array(self):
+        with tempfile.TemporaryDirectory() as folder:
+            findings = os.path.join(folder, "findings")
+            environment = os.environ | {"BERTH_SIM_FINDINGS": findings}
+            subprocess.run([sys.executable, "-c", RACE], check=True, env=environment)
+            with open(findings, encoding="utf-8") as file:
+                texts = [json.loads(line).get("text", "") for line in file]
+        names = [re.search(r"1 B at 0x[0-9a-f]+ \((.*?)\)", text) for text in texts if text]
+        self.assertEqual([found.group(1) for found in names],
+                         ["whole", "whole + 63", "tensor", "whole + 124"])
+
+    def test_arguments_that_are_wrong_are_named(self):
+        with self.assertRaisesRegex(TypeError, '"memory" is of type list; accepted: an array'):
+            berth.sim.name_memory([], "batch")
+        with self.assertRaisesRegex(TypeError, '"memory" is of type int; accepted: an array'):
+            berth.sim.name_memory(4096, "batch")
+        with self.assertRaisesRegex(TypeError, '"name" is of type NoneType; accepted: a str'):
+            berth.sim.name_memory(4096, None, 64)
+        with self.assertRaisesRegex(ValueError, '"bytes" is -1; accepted: 0 to'):
+            berth.sim.name_memory(4096, "batch", -1)
 
 
 class StandIns(unittest.TestCase):

@@ -3,6 +3,11 @@
  * Nothing here knows of berth. */
 #include <cuda.h>
 
+#if __has_include(<nvtx3/nvToolsExtMem.h>)
+#include <nvtx3/nvToolsExtMem.h>
+#define HAS_NVTX
+#endif
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +84,28 @@ static void two_fills(void) {
   CHECK(cuMemsetD8Async(memory, 1, kBytes, fills));
   CHECK(cuMemsetD8Async(memory, 2, kBytes, copies));
   CHECK(cuCtxSynchronize());
+}
+
+/* As race(), of memory that has a name. */
+static void named_race(void) {
+  prepare();
+#ifdef HAS_NVTX
+  nvtxMemRegionNameDesc_t name = {0};
+  name.regionRefType = NVTX_MEM_REGION_REF_TYPE_POINTER;
+  name.region.pointer = (const void*)memory;
+  name.nameType = NVTX_MESSAGE_TYPE_ASCII;
+  name.name.ascii = "batch";
+  nvtxMemRegionsNameBatch_t names = {0};
+  names.extCompatID = NVTX_EXT_COMPATID_MEM;
+  names.structSize = sizeof names;
+  names.regionCount = 1;
+  names.regionElementSize = sizeof name;
+  names.regionElements = &name;
+  nvtxMemRegionsName(NULL, &names);
+#else
+  fputs("compiled without NVTX\n", stderr);
+#endif
+  race();
 }
 
 /* A race if the fill has not run yet, as in some orders. */
@@ -256,6 +283,7 @@ static const struct {
   void (*function)(void);
 } kCases[] = {{"race", race},
               {"race-behind-stub", race_behind_stub},
+              {"named-race", named_race},
               {"ordered", ordered},
               {"two-fills", two_fills},
               {"sometimes", sometimes},

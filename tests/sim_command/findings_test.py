@@ -24,6 +24,18 @@ class Findings(SimTest):
         self.assertEqual([use["bytes"] for use in found["uses"]], [1 << 20, 1 << 20])
         self.assert_findings(self.cases("ordered"))
 
+    def test_memory_that_nvtx_has_named_is_named(self):
+        outcome = self.cases("named-race")
+        (found,) = self.assert_findings(outcome, "race")
+        if "without NVTX" in outcome.err:
+            self.skipTest("the CUDA headers here have no nvtx3/nvToolsExtMem.h")
+        self.assertEqual(found["text"].count(" (batch)"), 2, outcome.story)
+
+    def test_a_tool_for_nvtx_that_the_user_has_chosen_stays(self):
+        outcome = self.cases("named-race", env={"NVTX_INJECTION64_PATH": "/no/tool"})
+        (found,) = self.assert_findings(outcome, "race")
+        self.assertNotIn("(batch)", found["text"])
+
     def test_the_program_does_not_print_what_the_report_has(self):
         self.assertEqual(self.cases("race").err.count("race: "), 1)
 

@@ -11,12 +11,14 @@ void EndedMemory::note(State& state, const Range& range) {
   if (state.ending) return;
   CallSite call = state.call;
   call.stack = state.stacks.here();
-  note(range, call);
+  note(state, range, call);
 }
 
-void EndedMemory::note(const Range& range, const CallSite& call) {
+void EndedMemory::note(State& state, const Range& range, const CallSite& call) {
   if (entries_.size() == kRemembered) entries_.pop_front();
-  entries_.push_back({range.start, range.bytes, call});
+  entries_.push_back(
+      {range.start, range.bytes, call, state.memory_names.describe(range.start, range.bytes)});
+  state.memory_names.forget(range.start, range.bytes);
 }
 
 const EndedMemory::Entry* EndedMemory::find(std::uint64_t start, std::uint64_t bytes) const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 
 #include "sim/check/shadow_memory.hpp"
 
@@ -19,13 +20,14 @@ class EndedMemory {
   struct Entry {
     std::uint64_t start;
     std::uint64_t bytes;
-    CallSite call;  ///< that ended it
+    CallSite call;     ///< that ended it
+    std::string name;  ///< MemoryNames::describe(), before
   };
 
-  /// The running call ends `range`.
+  /// The running call ends `range`, and its names.
   void note(State& state, const Range& range);
   /// Work of `call`, submitted earlier, has ended it.
-  void note(const Range& range, const CallSite& call);
+  void note(State& state, const Range& range, const CallSite& call);
   /// The latest memory with a byte in [start, start + bytes); null if there is none, or if it ended
   /// too long ago.
   [[nodiscard]] const Entry* find(std::uint64_t start, std::uint64_t bytes) const;

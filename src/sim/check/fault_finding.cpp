@@ -39,18 +39,18 @@ void report_fault(State& state, const Use& use) {
   std::vector<FindingUse> uses;
   std::string reason;
   if (ended != nullptr) {
-    reason = format_text("{} has ended that memory", call_name(ended->call));
+    reason = format_text("{} has ended that memory{}", call_name(ended->call), ended->name);
     uses.push_back({short_name(ended->call), "frees", ended->bytes, ended->call.stack});
   } else {
     reason = reason_of(state, use);
   }
   uses.push_back({short_name(use.call), fault_verb(use), use.bytes, use.call.stack});
-  state.findings.add(
-      {format_text("fault: {} on {} {} {} B at {:#x}{} {}; calls of its context return "
-                   "CUDA_ERROR_ILLEGAL_ADDRESS from then on",
-                   call_name(use.call), stream_name(use.stream), fault_verb(use), use.bytes,
-                   use.address, ended != nullptr ? ";" : ",", reason),
-       std::move(uses)});
+  state.findings.add({format_text("fault: {} on {} {} {}{} {}; calls of its context return "
+                                  "CUDA_ERROR_ILLEGAL_ADDRESS from then on",
+                                  call_name(use.call), stream_name(use.stream), fault_verb(use),
+                                  memory_text(state, use.address, use.bytes),
+                                  ended != nullptr ? ";" : ",", reason),
+                      std::move(uses)});
 }
 
 }  // namespace berth::sim

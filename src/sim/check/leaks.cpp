@@ -28,10 +28,12 @@ struct Count {
 struct Kind {
   Count all;
   std::vector<Count> places = {};
+  std::vector<std::string> names = {};  ///< MemoryNames::describe(), of those that have one
 };
 
 /// The maximum that a finding names.
 constexpr std::size_t kPlacesNamed = 4;
+constexpr std::size_t kNamesMax = 4;
 
 void add(Count& count, std::uint64_t bytes) {
   ++count.objects;
@@ -70,7 +72,11 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   state.addresses.for_each_range([&](const Range& range) {
     if (range.context != context.handle) return;
     const auto add_if = [&](RangeKind kind, Kind& to) {
-      if (range.kind == kind) add(to, range.bytes, range.made_at);
+      if (range.kind != kind) return;
+      add(to, range.bytes, range.made_at);
+      if (std::string name = state.memory_names.describe(range.start, range.bytes);
+          !name.empty() && to.names.size() < kNamesMax)
+        to.names.push_back(std::move(name));
     };
     add_if(RangeKind::allocation, allocations);
     add_if(RangeKind::imported, imported);
@@ -90,7 +96,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   std::vector<FindingUse> uses;
   for (const Kind* kind : {&allocations, &of_graphs, &imported, &managed, &pinned, &registrations,
                            &streams, &events}) {
-    if (kind->all.objects != 0) leaked.push_back(describe(kind->all));
+    if (kind->all.objects != 0) leaked.push_back(describe(kind->all) + join_texts(kind->names, ""));
     for (const Count& place : kind->places)
       uses.push_back({describe(place), "made", place.bytes, place.made_at});
   }

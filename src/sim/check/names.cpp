@@ -2,7 +2,7 @@
 #include "sim/check/names.hpp"
 
 #include "base/format.hpp"
-#include "sim/work/stream.hpp"
+#include "sim/state.hpp"
 
 namespace berth::sim {
 
@@ -27,6 +27,11 @@ std::string call_name(const CallSite& call) {
 
 std::string short_name(const CallSite& call) {
   return call.kernel == nullptr ? function_name(call.function) : call.kernel;
+}
+
+std::string memory_text(const State& state, std::uint64_t address, std::uint64_t bytes) {
+  return format_text("{} B at {:#x}{}", bytes, address,
+                     state.memory_names.describe(address, bytes));
 }
 
 }  // namespace berth::sim

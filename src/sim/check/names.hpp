@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of streams and calls in findings.
+// Names of streams, calls and memory in findings.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "sim/check/shadow_memory.hpp"
@@ -9,10 +10,14 @@
 
 namespace berth::sim {
 
+struct State;
+
 /// `caller_handle`: Stream::caller_handle.
 std::string stream_name(Handle caller_handle);
 std::string call_name(const CallSite& call);
 /// Its kernel, or else its function: the same for each call of a loop.
 std::string short_name(const CallSite& call);
+/// "64 B at 0x7f0000000000 (batch)".
+std::string memory_text(const State& state, std::uint64_t address, std::uint64_t bytes);
 
 }  // namespace berth::sim

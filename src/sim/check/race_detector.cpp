@@ -34,28 +34,29 @@ bool can_be_awaited(State& state, const Use& use) {
   return !state.devices[static_cast<std::size_t>(use.device)].lost;
 }
 
-std::string describe(const Use& use) {
-  if (use.by_host)
-    return format_text("the host {} {} B at {:#x}", verb(use.kind), use.bytes, use.address);
-  return format_text("{} on {} {} {} B at {:#x}", call_name(use.call), stream_name(use.stream),
-                     verb(use.kind), use.bytes, use.address);
+std::string describe(const State& state, const Use& use) {
+  const std::string memory = memory_text(state, use.address, use.bytes);
+  if (use.by_host) return format_text("the host {} {}", verb(use.kind), memory);
+  return format_text("{} on {} {} {}", call_name(use.call), stream_name(use.stream), verb(use.kind),
+                     memory);
 }
 
-std::string describe(const Use& use, const Conflict& conflict) {
+std::string describe(const State& state, const Use& use, const Conflict& conflict) {
   const Use& earlier = conflict.earlier;
   if (conflict.kind == Conflict::Kind::race)
-    return format_text("race: {}, while {}; nothing orders the one after the other", describe(use),
-                       describe(earlier));
+    return format_text("race: {}, while {}; nothing orders the one after the other",
+                       describe(state, use), describe(state, earlier));
   const bool is_one = earlier.stamp.lane == use.stamp.lane && earlier.stamp.time == use.stamp.time;
   if (is_one)
     return format_text(
-        "aliasing: {}, and {} {} B at {:#x}, another mapping of the same memory; within one "
-        "operation the two are not coherent",
-        describe(use), verb(earlier.kind), earlier.bytes, earlier.address);
+        "aliasing: {}, and {} {}, another mapping of the same memory; within one operation the two "
+        "are not coherent",
+        describe(state, use), verb(earlier.kind),
+        memory_text(state, earlier.address, earlier.bytes));
   return format_text(
       "aliasing: {}, after {} through another mapping of the same memory; the kernel was on the "
       "device before that ended, so the two are not coherent",
-      describe(use), describe(earlier));
+      describe(state, use), describe(state, earlier));
 }
 
 FindingUse finding_use(const Use& use) {
@@ -71,7 +72,7 @@ void RaceDetector::use(State& state, const Use& use, const Clock& before,
   if (use.kind == UseKind::writes) words_.note_write(use, before, data);
   const auto counts = [&](const Use& earlier) { return can_be_awaited(state, earlier); };
   if (const auto met = shadow_.enter(data, use, before, arrival, counts))
-    findings_.add({describe(use, *met), {finding_use(met->earlier), finding_use(use)}});
+    findings_.add({describe(state, use, *met), {finding_use(met->earlier), finding_use(use)}});
 }
 
 void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
@@ -80,8 +81,8 @@ void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
   if (!use) use = find_pending_use(state, range.start, range.bytes);
   if (!use) return;
   call.stack = state.stacks.here();
-  findings_.add({format_text("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
-                             call_name(call), range.bytes, range.start, describe(*use)),
+  findings_.add({format_text("race: {} ends {}, while {}; nothing waited for that", call_name(call),
+                             memory_text(state, range.start, range.bytes), describe(state, *use)),
                  {finding_use(*use), {short_name(call), "ends", range.bytes, call.stack}}});
 }
 
@@ -105,8 +106,8 @@ void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t by
     const auto use = has_faulted ? std::nullopt : find_use_done(state, range);
     if (use)
       findings_.add(
-          {format_text("race: the host hands {} B at {:#x} on, while {}; nothing waited for that",
-                       range.bytes, range.start, describe(*use)),
+          {format_text("race: the host hands {} on, while {}; nothing waited for that",
+                       memory_text(state, range.start, range.bytes), describe(state, *use)),
            {finding_use(*use), {"the host", "hands on", range.bytes, state.stacks.here()}}});
     forget(bytes_of(state, range, 0));
   });
@@ -119,10 +120,11 @@ void RaceDetector::check_reuse(State& state, std::uint64_t address, std::uint64_
     const auto found = find_graph_use(state, range.start, range.bytes);
     if (!found) return;
     findings_.add(format_text(
-        "race: the host hands {} B at {:#x} on, while {} {:#x} {} {} B at {:#x} when it "
-        "is launched; it was not destroyed",
-        range.bytes, range.start, found->is_executable ? "executable graph" : "graph", found->graph,
-        verb(found->use.kind), found->use.bytes, found->use.address));
+        "race: the host hands {} on, while {} {:#x} {} {} when it is launched; it was not "
+        "destroyed",
+        memory_text(state, range.start, range.bytes),
+        found->is_executable ? "executable graph" : "graph", found->graph, verb(found->use.kind),
+        memory_text(state, found->use.address, found->use.bytes)));
   });
 }
 
@@ -133,10 +135,10 @@ void RaceDetector::check_launch(State& state, const GraphExec& exec, CallSite ca
     const CallSite& freed = node.freed->call;
     const Use& use = node.freed->use;
     findings_.add(
-        {format_text("race: {} launches executable graph {:#x}, which {} {} B at {:#x}; {} "
-                     "has freed that since",
-                     call_name(call), exec.handle, verb(use.kind), use.bytes, use.address,
-                     call_name(freed)),
+        {format_text(
+             "race: {} launches executable graph {:#x}, which {} {}; {} has freed that since",
+             call_name(call), exec.handle, verb(use.kind),
+             memory_text(state, use.address, use.bytes), call_name(freed)),
          {{short_name(freed), "frees", use.bytes, freed.stack},
           {short_name(call), verb(use.kind), use.bytes, state.stacks.here()}}});
     return;

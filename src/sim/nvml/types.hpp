@@ -15,14 +15,14 @@ inline constexpr Return kArgumentVersionMismatch = 25;
 inline constexpr unsigned kInitNoGpus = 1;    ///< NVML_INIT_FLAG_NO_GPUS
 inline constexpr unsigned kInitNoAttach = 2;  ///< NVML_INIT_FLAG_NO_ATTACH
 
-/// nvmlMemory_v2_t, bytes.
-/// Without the instances of MIG.
+/// nvmlProcessInfo_v1_t, without the instances of MIG.
 struct ProcessInfoV1 {
   unsigned pid;
   unsigned long long usedGpuMemory;
 };
 static_assert(sizeof(ProcessInfoV1) == 16);
 
+/// nvmlMemory_v2_t, bytes.
 struct MemoryV2 {
   unsigned version;
   unsigned long long total;

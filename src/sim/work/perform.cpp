@@ -206,7 +206,7 @@ CUresult Performance::operator()(const ArriveWork& arrival) {
 
 CUresult Performance::operator()(const DepartWork& departure) {
   if (state_.addresses.depart(*departure.range)) use_whole(UseKind::ends, *departure.range);
-  state_.ended_memory.note(*departure.range, operation_.call);
+  state_.ended_memory.note(state_, *departure.range, operation_.call);
   return CUDA_SUCCESS;
 }
 
