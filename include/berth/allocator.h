@@ -197,11 +197,12 @@ BERTH_API berth_status berth_allocator_is_for_graphs(berth_allocator* allocator,
 
 /// Bits of berth_memory_properties: the block is live; it lies in one physical allocation, and
 /// stays there; another process can import it (berth_memory_connection); the allocation was created
-/// for GPUDirect RDMA.
+/// for GPUDirect RDMA; it can have a fabric handle (BERTH_MEMORY_POOL_FABRIC).
 #define BERTH_MEMORY_IS_LIVE UINT64_C(1)
 #define BERTH_MEMORY_IS_CONTIGUOUS UINT64_C(2)
 #define BERTH_MEMORY_IS_EXPORTABLE UINT64_C(4)
 #define BERTH_MEMORY_IS_RDMA_CAPABLE UINT64_C(8)
+#define BERTH_MEMORY_IS_FABRIC_EXPORTABLE UINT64_C(16)
 
 /// Properties of a block of device memory.
 typedef struct berth_memory_properties {

@@ -158,7 +158,9 @@ class BERTH_API DeviceAllocator final : public Allocator {
 
   /// Creates a private pool of the device's memory.
   /// Blocking  Returns the free memory of closed pools, and waits for the work that used it.
-  /// Errors    InvalidArgument: a name that is not accepted. DriverError: no address space.
+  /// Errors    InvalidArgument: a name that is not accepted, or `fabric` without `contiguous`.
+  ///           NotSupported: `fabric`, and the device has no fabric handles. DriverError: no
+  ///           address space.
   [[nodiscard]] MemoryPool create_pool(const MemoryPoolOptions& options);
   /// MemoryPool::sleep() and wake() for all open pools of that name. The result of sleep() is the
   /// number of bytes that all of them returned.

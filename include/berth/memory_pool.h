@@ -25,6 +25,9 @@ extern "C" {
 /// network cards or resident kernels use: each block lies in one physical allocation, which stays
 /// at its address. Free memory in separate allocations is not joined, and the pool cannot sleep.
 #define BERTH_MEMORY_POOL_CONTIGUOUS UINT64_C(2)
+/// A flag of berth_memory_pool_options, only with BERTH_MEMORY_POOL_CONTIGUOUS: physical memory can
+/// have fabric handles, by which other machines of a multi-node NVLink domain import it.
+#define BERTH_MEMORY_POOL_FABRIC UINT64_C(4)
 
 /// Options of a pool.
 typedef struct berth_memory_pool_options {
@@ -43,7 +46,8 @@ typedef struct berth_memory_pool berth_memory_pool;
 
 /// Creates a private pool of a device's memory.
 /// Blocking  Returns the free memory of closed pools, and waits for the work that used it.
-/// Errors    BERTH_INVALID_ARGUMENT: a name or a flag that is not accepted. BERTH_DRIVER_ERROR: no
+/// Errors    BERTH_INVALID_ARGUMENT: a name or a flag that is not accepted. BERTH_NOT_SUPPORTED:
+///           BERTH_MEMORY_POOL_FABRIC, and the device has no fabric handles. BERTH_DRIVER_ERROR: no
 ///           address space.
 BERTH_API berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device device,
                                                 const berth_memory_pool_options* options,

@@ -49,6 +49,13 @@ struct MemoryPoolOptions {
   /// pool needs more memory than others, and it cannot sleep. With for_graphs, both apply: physical
   /// memory stays until the pool is closed.
   bool contiguous = false;
+
+  /// true, with `contiguous`: physical memory can also have fabric handles
+  /// (CU_MEM_HANDLE_TYPE_FABRIC), by which other machines of a multi-node NVLink domain import it.
+  /// Libraries such as NCCL and NVSHMEM export it by its address (cuMemRetainAllocationHandle,
+  /// cuMemExportToShareableHandle). The process needs access to an IMEX channel; without access,
+  /// allocations throw DriverError (CUDA_ERROR_NOT_PERMITTED).
+  bool fabric = false;
 };
 
 /// Properties of a live block of device memory.
@@ -58,6 +65,8 @@ struct MemoryProperties {
   bool is_contiguous = false;
   /// Whether another process can import it (MemoryConnection).
   bool is_exportable = false;
+  /// Whether the physical allocation can have a fabric handle (MemoryPoolOptions::fabric).
+  bool is_fabric_exportable = false;
   /// Whether the physical allocation was created for GPUDirect RDMA
   /// (CUmemAllocationProp::allocFlags.gpuDirectRDMACapable).
   bool is_rdma_capable = false;

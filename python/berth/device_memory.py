@@ -28,6 +28,8 @@ class MemoryProperties:
     is_exportable: bool
     #: Whether the allocation was created for GPUDirect RDMA.
     is_rdma_capable: bool
+    #: Whether the allocation can have a fabric handle.
+    is_fabric_exportable: bool
     #: The physical allocation; 0 and 0 if the pool is not contiguous.
     segment: int
     segment_bytes: int
@@ -86,6 +88,7 @@ class _DeviceAllocator(Allocator):
             bool(found.flags & _abi.MEMORY_IS_CONTIGUOUS),
             bool(found.flags & _abi.MEMORY_IS_EXPORTABLE),
             bool(found.flags & _abi.MEMORY_IS_RDMA_CAPABLE),
+            bool(found.flags & _abi.MEMORY_IS_FABRIC_EXPORTABLE),
             found.segment or 0,
             found.segment_bytes,
         )
@@ -103,16 +106,19 @@ class DeviceMemory(_DeviceAllocator):
         *,
         for_graphs: bool = False,
         contiguous: bool = False,
+        fabric: bool = False,
         bytes_max: int = 0,
         soft_bytes_max: int = 0,
     ) -> Pool:
         """Creates a private pool; 0: limited only by the device.
 
         `contiguous`: each block lies in one physical allocation, which stays at its address: for
-        MemoryConnection, network cards and resident kernels. Such a pool cannot sleep.
+        MemoryConnection, network cards and resident kernels. Such a pool cannot sleep. `fabric`,
+        with `contiguous`: memory can also have fabric handles, for other machines.
         """
         flags = _abi.MEMORY_POOL_FOR_GRAPHS if for_graphs else 0
         flags |= _abi.MEMORY_POOL_CONTIGUOUS if contiguous else 0
+        flags |= _abi.MEMORY_POOL_FABRIC if fabric else 0
         options = _abi.MemoryPoolOptions(
             name=checked_text(name, "name"),
             flags=flags,

@@ -192,6 +192,7 @@ berth_status berth_allocator_get_properties(berth_allocator* allocator, const vo
       found.flags = BERTH_MEMORY_IS_LIVE;
       if (live->is_contiguous) found.flags |= BERTH_MEMORY_IS_CONTIGUOUS;
       if (live->is_exportable) found.flags |= BERTH_MEMORY_IS_EXPORTABLE;
+      if (live->is_fabric_exportable) found.flags |= BERTH_MEMORY_IS_FABRIC_EXPORTABLE;
       if (live->is_rdma_capable) found.flags |= BERTH_MEMORY_IS_RDMA_CAPABLE;
       found.segment = live->segment;
       found.segment_bytes = live->segment_bytes;

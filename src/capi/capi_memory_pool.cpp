@@ -38,14 +38,17 @@ berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device devic
     Runtime& owner = to_runtime(runtime);
     const auto from = read_struct(options, "options");
     auto& out = require(pool, "pool");
-    check_flags(from.flags, BERTH_MEMORY_POOL_FOR_GRAPHS | BERTH_MEMORY_POOL_CONTIGUOUS,
-                "options.flags");
+    check_flags(
+        from.flags,
+        BERTH_MEMORY_POOL_FOR_GRAPHS | BERTH_MEMORY_POOL_CONTIGUOUS | BERTH_MEMORY_POOL_FABRIC,
+        "options.flags");
     const MemoryPoolOptions to{
         .name = &require(from.name, "options.name"),
         .limits = {.bytes_reserved_max = to_pool_limit(from.bytes_reserved_max),
                    .bytes_reserved_soft_max = to_pool_limit(from.bytes_reserved_soft_max)},
         .for_graphs = (from.flags & BERTH_MEMORY_POOL_FOR_GRAPHS) != 0,
-        .contiguous = (from.flags & BERTH_MEMORY_POOL_CONTIGUOUS) != 0};
+        .contiguous = (from.flags & BERTH_MEMORY_POOL_CONTIGUOUS) != 0,
+        .fabric = (from.flags & BERTH_MEMORY_POOL_FABRIC) != 0};
     out = new berth_memory_pool{owner.memory(to_device(device)).create_pool(to)};
   });
 }

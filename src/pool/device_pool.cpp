@@ -39,6 +39,20 @@ std::size_t granule_bytes(const DeviceContext& context, const DeviceAllocatorOpt
   return asked;
 }
 
+void require_fabric(const DevicePool::Setup& setup, const MemoryPoolOptions& options) {
+  if (!options.contiguous) {
+    throw InvalidArgument(
+        format_text("pool \"{}\" has MemoryPoolOptions::fabric without contiguous; accepted: both",
+                    options.name));
+  }
+  if (setup.device.virtual_memory && supports_fabric(setup.context)) return;
+  throw NotSupported(format_text(
+      "pool \"{}\" cannot have fabric handles: {}", options.name,
+      setup.device.virtual_memory ? setup.context.device().to_string() +
+                                        " has no CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED"
+                                  : "DeviceAllocatorOptions::virtual_memory is off"));
+}
+
 struct Source {
   std::unique_ptr<SegmentSource> segments;
   const MappedSegments* mapped = nullptr;  ///< the same, if it is one
@@ -50,12 +64,15 @@ Source make_source(const DevicePool::Setup& setup, const MemoryPoolOptions& opti
   DeviceContext& context = setup.context;
   const std::size_t segment_bytes = setup.device.segment_bytes;
   const MappingNotices notices(context, setup.device.on_map, setup.device.on_unmap);
+  if (options.fabric) require_fabric(setup, options);
   if (!setup.device.virtual_memory || !supports_virtual_memory(context)) {
     return {.segments =
                 std::make_unique<DeviceSegments>(context, segment_bytes, device_bytes, notices)};
   }
   if (options.contiguous) {
-    auto segments = std::make_unique<MappedSegments>(context, segment_bytes, device_bytes, notices);
+    auto segments =
+        std::make_unique<MappedSegments>(context, shareable_properties(context, options.fabric),
+                                         segment_bytes, device_bytes, notices);
     const MappedSegments* const mapped = segments.get();
     return {.segments = std::move(segments), .mapped = mapped};
   }
@@ -149,6 +166,7 @@ std::optional<MemoryProperties> DevicePool::properties(const void* data) {
   BERTH_CHECK(offset < segment->bytes && live->bytes_requested <= segment->bytes - offset);
   return MemoryProperties{.is_contiguous = true,
                           .is_exportable = mapped_->is_exportable(),
+                          .is_fabric_exportable = mapped_->is_fabric_exportable(),
                           .is_rdma_capable = mapped_->is_rdma_capable(),
                           .segment = reinterpret_cast<void*>(segment->address),
                           .segment_bytes = segment->bytes};

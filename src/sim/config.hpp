@@ -109,6 +109,10 @@ struct Config {
   /// Whether virtual memory management is supported; off: its functions return
   /// CUDA_ERROR_NOT_SUPPORTED.
   bool vmm = true;
+  /// Whether other machines can import memory by fabric handles.
+  bool fabric = false;
+  /// Whether network cards can access device memory (GPUDirect RDMA).
+  bool rdma = false;
   /// Whether devices can access each other's memory.
   bool peer = true;
   /// The result of cuDriverGetVersion, 1000 * major + 10 * minor; 11040 to 99990. Functions of

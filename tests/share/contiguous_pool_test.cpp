@@ -7,6 +7,7 @@
 #include "berth/bytes.hpp"
 
 #include "memory/memory_fixture.hpp"
+#include "sim/functions.hpp"
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 
@@ -47,6 +48,47 @@ TEST_CASE("a block of a contiguous pool lies in one physical allocation") {
   }
   CHECK(driver_calls(*test.runtime, "cuMemCreate") == driver_calls(*test.runtime, "cuMemMap"));
   pool.validate();
+}
+
+TEST_CASE("memory has fabric handles only if the pool asks for them and the device has them") {
+  sim::Config config;
+  config.fabric = true;
+  config.rdma = true;
+  MemoryTest test(config);
+  const Stream stream = test.stream();
+  MemoryPool plain = test.memory.create_pool(kContiguous);
+  const Allocation other = plain.allocate(1_MiB, stream);
+  CHECK_FALSE(plain.properties(other.data())->is_fabric_exportable);
+  CHECK(plain.properties(other.data())->is_rdma_capable);
+
+  MemoryPool pool = test.memory.create_pool({.name = "net", .contiguous = true, .fabric = true});
+  const Allocation block = pool.allocate(1_MiB, stream);
+  const std::optional<MemoryProperties> found = pool.properties(block.data());
+  REQUIRE(found.has_value());
+  CHECK(found->is_fabric_exportable);
+  CHECK(found->is_exportable);
+  CHECK(found->is_rdma_capable);
+  // As NCCL and NVSHMEM do it.
+  CUmemGenericAllocationHandle handle = 0;
+  CUmemFabricHandle fabric{};
+  REQUIRE(sim::berth_sim_cuMemRetainAllocationHandle(&handle, found->segment) == CUDA_SUCCESS);
+  CHECK(sim::berth_sim_cuMemExportToShareableHandle(&fabric, handle, CU_MEM_HANDLE_TYPE_FABRIC,
+                                                    0) == CUDA_SUCCESS);
+  REQUIRE(sim::berth_sim_cuMemRelease(handle) == CUDA_SUCCESS);
+
+  CHECK(contains(message_of<InvalidArgument>([&] {
+                   static_cast<void>(test.memory.create_pool({.name = "net", .fabric = true}));
+                 }),
+                 "fabric without contiguous; accepted: both"));
+}
+
+TEST_CASE("a device without fabric handles refuses a pool with them by name") {
+  MemoryTest test;
+  const MemoryPoolOptions options{.name = "net", .contiguous = true, .fabric = true};
+  CHECK(contains(
+      message_of<NotSupported>([&] { static_cast<void>(test.memory.create_pool(options)); }),
+      "pool \"net\" cannot have fabric handles: cuda:0 has no CU_DEVICE_ATTRIBUTE"));
+  static_cast<void>(test.memory.create_pool(kContiguous));
 }
 
 TEST_CASE("small blocks share an allocation, and large ones have their own") {

@@ -48,7 +48,9 @@ TEST_CASE("every key is read") {
       "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off, connections=32, "
       "queue=1000, driver_lock=on, launch_blocking=off, memory_operations=off, "
       "pageable_access=host_page_tables, checks=leak/race, on_finding=abort, call_sites=on, "
-      "kernels=host, silence_ms=50");
+      "kernels=host, silence_ms=50, fabric=on, rdma=on");
+  CHECK(config.fabric);
+  CHECK(config.rdma);
   CHECK(config.kernels == berth::sim::Kernels::host);
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
@@ -99,15 +101,26 @@ TEST_CASE("one memory size serves all devices") {
 }
 
 TEST_CASE("to_text() returns text that parse() reads back") {
-  for (const char* text :
-       {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
-        "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
-        "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
-        "pageable_access=page_faults", "connections=off,queue=1,launch_blocking=on",
-        "launch_blocking=all", "connections=auto,queue=off,driver_lock=on",
-        "launch_blocking=off,memory_operations=off", "devices=2,memory_operations=on/off",
-        "checks=aliasing,on_finding=abort,call_sites=on", "checks=race/leak", "checks=off",
-        "kernels=skip", "silence_ms=0", "silence_ms=auto"}) {
+  for (const char* text : {"",
+                           "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
+                           "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB",
+                           "mig=off",
+                           "devices=3,numa=0/none/1023,same_host_address=off",
+                           "numa=none",
+                           "devices=4,mig=3:7/0:0",
+                           "pageable_access=page_faults",
+                           "connections=off,queue=1,launch_blocking=on",
+                           "launch_blocking=all",
+                           "connections=auto,queue=off,driver_lock=on",
+                           "launch_blocking=off,memory_operations=off",
+                           "devices=2,memory_operations=on/off",
+                           "checks=aliasing,on_finding=abort,call_sites=on",
+                           "checks=race/leak",
+                           "checks=off",
+                           "kernels=skip",
+                           "fabric=on,rdma=on",
+                           "silence_ms=0",
+                           "silence_ms=auto"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }

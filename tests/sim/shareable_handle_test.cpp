@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kBytes = 4 << 20;
 constexpr const char* kConfig = "memory=64MiB,devices=2";
+constexpr const char* kFabric = "memory=64MiB,devices=2,fabric=on";
 
 CUmemAllocationProp shareable_properties(int device = 0) {
   CUmemAllocationProp properties = properties_on(device);
@@ -111,7 +112,7 @@ int import_and_answer(int socket) {
 }
 
 struct ShareFixture : SimFixture {
-  ShareFixture() : SimFixture(kConfig) {}
+  explicit ShareFixture(const char* config = kConfig) : SimFixture(config) {}
 };
 
 }  // namespace
@@ -137,6 +138,66 @@ TEST_CASE("two processes read and write shared memory") {
   CHECK(fixture.sim.device_bytes_used(0) == 0);
   CHECK(signal_peer(peer.socket()));
   CHECK(peer.join() == 0);
+}
+
+TEST_CASE("another process imports memory by its fabric handle while the memory exists") {
+  PeerProcess peer([](int socket) {
+    CUmemFabricHandle fabric{};
+    NEED(recv(socket, &fabric, sizeof fabric, MSG_WAITALL) == sizeof fabric);
+    sim::Simulator sim(kFabric);
+    NEED(CU(cuInit)(0) == CUDA_SUCCESS);
+    CUcontext context = nullptr;
+    NEED(CU(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_SUCCESS);
+    NEED(CU(cuCtxPushCurrent)(context) == CUDA_SUCCESS);
+    CUmemGenericAllocationHandle handle = 0;
+    NEED(CU(cuMemImportFromShareableHandle)(&handle, &fabric, CU_MEM_HANDLE_TYPE_FABRIC) ==
+         CUDA_SUCCESS);
+    NEED(sim.peek(map(handle), kBytes) == bytes_of(kBytes, 7));
+    NEED(signal_peer(socket) && await_peer(socket));
+    CUmemGenericAllocationHandle again = 0;
+    NEED(CU(cuMemImportFromShareableHandle)(&again, &fabric, CU_MEM_HANDLE_TYPE_FABRIC) ==
+         CUDA_SUCCESS);
+    _exit(0);
+  });
+  const ShareFixture fixture(kFabric);
+  CUmemAllocationProp properties = shareable_properties();
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  properties.allocFlags.gpuDirectRDMACapable = 1;
+  CUmemGenericAllocationHandle handle = 0;
+  OK(CU(cuMemCreate)(&handle, kBytes, &properties, 0));
+  fill(map(handle), 7);
+  CUmemFabricHandle fabric{};
+  int descriptor = -1;
+  CHECK(CU(cuMemExportToShareableHandle)(&descriptor, handle,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                         0) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemExportToShareableHandle)(&fabric, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0));
+  CHECK(send(peer.socket(), &fabric, sizeof fabric, 0) == sizeof fabric);
+  CHECK(await_peer(peer.socket()));
+  CUmemAllocationProp found{};
+  OK(CU(cuMemGetAllocationPropertiesFromHandle)(&found, handle));
+  CHECK(found.requestedHandleTypes == CU_MEM_HANDLE_TYPE_FABRIC);
+  CHECK(found.allocFlags.gpuDirectRDMACapable == 0);  // the device is not capable
+  CHECK(signal_peer(peer.socket()));
+  CHECK(peer.join() == 0);
+  const CUmemFabricHandle none{};
+  CUmemGenericAllocationHandle other = 0;
+  CHECK(CU(cuMemImportFromShareableHandle)(&other, const_cast<CUmemFabricHandle*>(&none),
+                                           CU_MEM_HANDLE_TYPE_FABRIC) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "a device without fabric handles refuses them") {
+  CUmemAllocationProp properties = shareable_properties();
+  properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC);
+  CUmemGenericAllocationHandle handle = make_shareable();
+  CUmemFabricHandle fabric{};
+  CHECK(CU(cuMemExportToShareableHandle)(&fabric, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0) ==
+        CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(CU(cuMemCreate)(&handle, kBytes, &properties, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  int supported = 1;
+  OK(CU(cuDeviceGetAttribute)(&supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0));
+  CHECK(supported == 0);
 }
 
 TEST_CASE("memory of a process that exits is freed") {

@@ -16,12 +16,13 @@
 
 namespace berth {
 
-MappedSegments::MappedSegments(DeviceContext& context, std::size_t segment_bytes,
-                               std::size_t device_bytes, const MappingNotices& notices)
-    : WholeSegments(segment_bytes, minimum_granule_bytes(context, shareable_properties(context)),
-                    device_bytes, notices),
+MappedSegments::MappedSegments(DeviceContext& context, const CUmemAllocationProp& properties,
+                               std::size_t segment_bytes, std::size_t device_bytes,
+                               const MappingNotices& notices)
+    : WholeSegments(segment_bytes, minimum_granule_bytes(context, properties), device_bytes,
+                    notices),
       context_(context),
-      properties_(shareable_properties(context)),
+      properties_(properties),
       access_{access_by(context)} {}
 
 bool MappedSegments::create(Growth& growth) {

@@ -26,7 +26,9 @@ class MappedSegments final : public WholeSegments {
   };
 
   /// Errors  DriverError.
-  MappedSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes,
+  /// `properties`: shareable_properties().
+  MappedSegments(DeviceContext& context, const CUmemAllocationProp& properties,
+                 std::size_t segment_bytes, std::size_t device_bytes,
                  const MappingNotices& notices = {});
 
   void grant_access(DeviceContext& user) override;
@@ -38,13 +40,17 @@ class MappedSegments final : public WholeSegments {
   /// Errors  NotSupported: the device has no exportable memory. DriverError.
   [[nodiscard]] Descriptor export_segment(std::uintptr_t address) const;
   [[nodiscard]] bool is_exportable() const {
-    return properties_.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+    return has_handle(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   }
+  [[nodiscard]] bool is_fabric_exportable() const { return has_handle(CU_MEM_HANDLE_TYPE_FABRIC); }
   [[nodiscard]] bool is_rdma_capable() const {
     return properties_.allocFlags.gpuDirectRDMACapable != 0;
   }
 
  private:
+  [[nodiscard]] bool has_handle(CUmemAllocationHandleType type) const {
+    return (unsigned{properties_.requestedHandleTypes} & type) != 0;
+  }
   struct Mapped {
     CUmemGenericAllocationHandle handle;
     std::size_t bytes;

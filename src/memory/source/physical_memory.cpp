@@ -34,6 +34,11 @@ bool supports_export(const DeviceContext& context) {
          context.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;
 }
 
+bool supports_fabric(const DeviceContext& context) {
+  return supports_virtual_memory(context) &&
+         context.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) != 0;
+}
+
 bool supports_rdma(const DeviceContext& context) {
   return supports_virtual_memory(context) &&
          context.attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) != 0;
@@ -46,10 +51,12 @@ CUmemAllocationProp physical_properties(const DeviceContext& context) {
   return properties;
 }
 
-CUmemAllocationProp shareable_properties(const DeviceContext& context) {
+CUmemAllocationProp shareable_properties(const DeviceContext& context, bool fabric) {
   CUmemAllocationProp properties = physical_properties(context);
-  if (supports_export(context))
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  unsigned types = CU_MEM_HANDLE_TYPE_NONE;
+  if (supports_export(context)) types |= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  if (fabric) types |= CU_MEM_HANDLE_TYPE_FABRIC;
+  properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(types);
   if (supports_rdma(context)) properties.allocFlags.gpuDirectRDMACapable = 1;
   return properties;
 }

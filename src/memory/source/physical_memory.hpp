@@ -17,14 +17,16 @@ namespace berth {
 bool supports_virtual_memory(const DeviceContext& context);
 /// Whether other processes can import memory of the device by a file descriptor.
 bool supports_export(const DeviceContext& context);
+/// Whether other machines can import memory of the device by a fabric handle.
+bool supports_fabric(const DeviceContext& context);
 /// Whether network cards can access memory of the device that berth maps (GPUDirect RDMA).
 bool supports_rdma(const DeviceContext& context);
 
 /// The properties of memory for this process alone.
 CUmemAllocationProp physical_properties(const DeviceContext& context);
 /// The properties of memory that other processes and network cards can refer to, as far as the
-/// device supports it.
-CUmemAllocationProp shareable_properties(const DeviceContext& context);
+/// device supports it; `fabric`: other machines, too, which the device supports.
+CUmemAllocationProp shareable_properties(const DeviceContext& context, bool fabric);
 
 /// Read and write access of that device.
 CUmemAccessDesc access_by(const DeviceContext& user);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory shared between processes by file descriptors, and the properties of handles and
+// Physical memory shared between processes by file descriptors and fabric handles, and the properties of handles and
 // addresses. Source: CUDA Driver API, "Virtual Memory Management".
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <memory>
 
 #include "base/arithmetic.hpp"
 #include "sim/call.hpp"
@@ -13,17 +15,54 @@
 namespace berth::sim {
 namespace {
 
-CUresult check_handle_type(CUmemAllocationHandleType type) {
+CUresult check_handle_type(const State& state, CUmemAllocationHandleType type) {
   switch (type) {
     case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR:
       return CUDA_SUCCESS;
+    case CU_MEM_HANDLE_TYPE_FABRIC:
+      return state.config.fabric ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     case CU_MEM_HANDLE_TYPE_WIN32:
     case CU_MEM_HANDLE_TYPE_WIN32_KMT:
-    case CU_MEM_HANDLE_TYPE_FABRIC:
       return CUDA_ERROR_NOT_SUPPORTED;
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
+}
+
+/// The content of a CUmemFabricHandle. As on hardware, it keeps no memory alive.
+struct FabricHandle {
+  char magic[8];
+  NamedFile memory;
+};
+static_assert(sizeof(FabricHandle) <= CU_IPC_HANDLE_SIZE);
+constexpr char kFabricMagic[8] = {'b', 'e', 'r', 't', 'h', 'f', 'a', 'b'};
+
+CUmemFabricHandle fabric_handle(const SharedMemory& memory) {
+  FabricHandle named{{}, NamedFile::of(memory)};
+  std::memcpy(named.magic, kFabricMagic, sizeof kFabricMagic);
+  CUmemFabricHandle handle{};
+  std::memcpy(&handle, &named, sizeof named);
+  return handle;
+}
+
+/// Null if it names no memory that exists.
+std::shared_ptr<SharedMemory> open_fabric(const CUmemFabricHandle& handle) {
+  FabricHandle named;
+  std::memcpy(&named, &handle, sizeof named);
+  if (std::memcmp(named.magic, kFabricMagic, sizeof kFabricMagic) != 0) return nullptr;
+  return named.memory.open();
+}
+
+/// The memory that `shareable` refers to, as in cuMemImportFromShareableHandle; null if it refers
+/// to none.
+std::shared_ptr<SharedMemory> open_shared(void* shareable, CUmemAllocationHandleType type) {
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+    return shareable == nullptr ? nullptr
+                                : open_fabric(*static_cast<const CUmemFabricHandle*>(shareable));
+  }
+  const auto descriptor = reinterpret_cast<std::uintptr_t>(shareable);
+  if (descriptor > static_cast<std::uintptr_t>(std::numeric_limits<int>::max())) return nullptr;
+  return SharedMemory::open(static_cast<int>(descriptor));
 }
 
 /// The visible device with that UUID, or null.
@@ -45,10 +84,14 @@ CUresult berth_sim_cuMemExportToShareableHandle(void* shareable,
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (!call.state().config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
   if (shareable == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult accepted = check_handle_type(type);
+  const CUresult accepted = check_handle_type(call.state(), type);
   if (accepted != CUDA_SUCCESS) return accepted;
   const PhysicalBlock* block = find_allocation(call.state(), handle);
-  if (block == nullptr || block->shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (block == nullptr || (block->handle_types & type) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+    *static_cast<CUmemFabricHandle*>(shareable) = fabric_handle(*block->shared);
+    return CUDA_SUCCESS;
+  }
   const int descriptor = block->shared->export_descriptor();
   if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *static_cast<int*>(shareable) = descriptor;
@@ -62,12 +105,9 @@ CUresult berth_sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* 
   State& state = call.state();
   if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult accepted = check_handle_type(type);
+  const CUresult accepted = check_handle_type(state, type);
   if (accepted != CUDA_SUCCESS) return accepted;
-  const auto descriptor = reinterpret_cast<std::uintptr_t>(shareable);
-  if (descriptor > static_cast<std::uintptr_t>(std::numeric_limits<int>::max()))
-    return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<SharedMemory> shared = SharedMemory::open(static_cast<int>(descriptor));
+  const std::shared_ptr<SharedMemory> shared = open_shared(shareable, type);
   if (shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* device = find_device(state, shared->uuid());
   if (device == nullptr || !is_aligned(shared->bytes(), state.config.granularity))
@@ -77,6 +117,7 @@ CUresult berth_sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* 
     state.blocks.erase(block.handle);
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
+  block.handle_types = type;
   block.references = 1;
   *handle = block.handle;
   return CUDA_SUCCESS;
@@ -106,8 +147,8 @@ CUresult berth_sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* p
   if (properties == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *properties = {};
   properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties->requestedHandleTypes =
-      block->shared != nullptr ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
+  properties->requestedHandleTypes = static_cast<CUmemAllocationHandleType>(block->handle_types);
+  properties->allocFlags.gpuDirectRDMACapable = block->rdma_capable ? 1 : 0;
   properties->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties->location.id = state.ordinal_of(block->device);
   return CUDA_SUCCESS;

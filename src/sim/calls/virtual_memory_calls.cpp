@@ -26,13 +26,14 @@ CUresult check_properties(const State& state, const CUmemAllocationProp* propert
     return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!state.is_ordinal(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-  // Handles for other processes can only be descriptors; compression and sparse arrays are not
-  // supported. The device attributes report this. Memory for hardware decompression is ordinary
-  // memory.
+  // Handles for other processes can only be descriptors and, with fabric=on, fabric handles;
+  // compression and sparse arrays are not supported. The device attributes report this. Memory for
+  // hardware decompression is ordinary memory.
   constexpr unsigned kUsages = CU_MEM_CREATE_USAGE_TILE_POOL | CU_MEM_CREATE_USAGE_HW_DECOMPRESS;
   if ((properties->allocFlags.usage & ~kUsages) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-      properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+  const unsigned supported = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
+                             (state.config.fabric ? unsigned{CU_MEM_HANDLE_TYPE_FABRIC} : 0U);
+  if ((unsigned{properties->requestedHandleTypes} & ~supported) != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (properties->allocFlags.compressionType != 0 ||
       (properties->allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL) != 0)
@@ -123,6 +124,8 @@ CUresult berth_sim_cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t
     state.blocks.erase(block.handle);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  block.handle_types = properties->requestedHandleTypes;
+  block.rdma_capable = state.config.rdma && properties->allocFlags.gpuDirectRDMACapable != 0;
   block.references = 1;
   *handle = block.handle;
   return CUDA_SUCCESS;

@@ -38,6 +38,8 @@ struct PhysicalBlock {
   std::vector<Piece> pieces;  ///< in order of block_offset
   /// Set if other processes may share it; it then has no pieces.
   std::shared_ptr<SharedMemory> shared = nullptr;
+  unsigned handle_types = CU_MEM_HANDLE_TYPE_NONE;  ///< bits of CUmemAllocationHandleType
+  bool rdma_capable = false;
   int references = 0;    ///< references of handles that calls returned
   bool written = false;  ///< if false, there is no memory to return to the system
   int mappings = 0;
