@@ -173,6 +173,26 @@ void Memory::end_pool(int device, PoolId id) {
         StreamRef(*contexts_[static_cast<std::size_t>(device)], stream).is_capturing());
 }
 
+namespace {
+
+struct CheckpointOfPool final : Checkpoint {
+  explicit CheckpointOfPool(PoolCheckpoint blocks_) : blocks(std::move(blocks_)) {}
+
+  const PoolCheckpoint blocks;
+};
+
+}  // namespace
+
+std::shared_ptr<const Checkpoint> Memory::checkpoint(int device, PoolId id) {
+  return std::make_shared<const CheckpointOfPool>(pools_.of(device, id).checkpoint());
+}
+
+Restored Memory::restore(int device, PoolId id, const Checkpoint& checkpoint) {
+  RestoredBlocks done =
+      pools_.of(device, id).restore(static_cast<const CheckpointOfPool&>(checkpoint).blocks);
+  return {std::move(done.freed), std::move(done.allocated), std::move(done.kept)};
+}
+
 bool Memory::close_released() {
   if (pools_.has_routes()) return false;  // a capture may be under way, which a wait would break
   const std::vector<MemoryPool> released = pools_.take_released();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "berth/runtime.hpp"
@@ -36,6 +37,8 @@ class Memory final : public MemoryFunctions {
   void end_pool(int device, PoolId id) override;
   void release_pool(int device, PoolId id) override { pools_.release(device, id); }
   int pool_uses(int device, PoolId id) override { return pools_.uses(device, id); }
+  std::shared_ptr<const Checkpoint> checkpoint(int device, PoolId id) override;
+  Restored restore(int device, PoolId id, const Checkpoint& checkpoint) override;
 
   // torch_inspect.cpp has these.
   DeviceCounters counters(int device) override;

@@ -127,6 +127,14 @@ std::vector<CUstream_st*> Pools::end(int device, PoolId id) {
   return streams;
 }
 
+MemoryPool Pools::of(int device, PoolId id) const {
+  require_parent();
+  const std::lock_guard lock(mutex_);
+  const auto known = pools_.find({device, id});
+  if (known == pools_.end()) refuse("there is no", device, id);
+  return known->second.memory;
+}
+
 void Pools::release(int device, PoolId id) {
   if (is_child()) return;
   const std::lock_guard lock(mutex_);

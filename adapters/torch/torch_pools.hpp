@@ -49,6 +49,9 @@ class Pools {
   std::vector<CUstream_st*> end(int device, PoolId id);
   void release(int device, PoolId id);
 
+  /// Throws NotSupported in a child.
+  [[nodiscard]] MemoryPool of(int device, PoolId id) const;
+
   /// The pools whose last use has ended, to be destroyed when the device is idle.
   [[nodiscard]] std::vector<MemoryPool> take_released();
 

@@ -78,6 +78,39 @@ BERTH_API berth_status berth_memory_pool_sleep(berth_memory_pool* pool, bool kee
 BERTH_API berth_status berth_memory_pool_wake(berth_memory_pool* pool);
 BERTH_API berth_status berth_memory_pool_is_asleep(berth_memory_pool* pool, bool* is_asleep);
 
+/// Which blocks of a pool were live at one moment. It keeps neither the pool nor memory.
+typedef struct berth_pool_checkpoint berth_pool_checkpoint;
+
+/// The blocks that are live now, for berth_memory_pool_restore().
+/// Errors  BERTH_INVALID_ARGUMENT: the pool is not for graphs (BERTH_MEMORY_POOL_FOR_GRAPHS), or
+///         this is a call from inside on_map or on_unmap.
+BERTH_API berth_status berth_memory_pool_checkpoint(berth_memory_pool* pool,
+                                                    berth_pool_checkpoint** checkpoint);
+/// Null: no effect.
+BERTH_API void berth_pool_checkpoint_destroy(berth_pool_checkpoint* checkpoint);
+
+/// What has happened to a block: it was live and has ended; it had ended and is live again; it is
+/// live as before.
+#define BERTH_RESTORED_FREED UINT32_C(1)
+#define BERTH_RESTORED_ALLOCATED UINT32_C(2)
+#define BERTH_RESTORED_KEPT UINT32_C(3)
+/// Called with the start of a block and a BERTH_RESTORED_ value. It must not use the pool.
+typedef void (*berth_restored_block)(void* user, void* data, uint32_t what);
+
+/// Makes exactly those blocks live that were live at the checkpoint: frees all others, and
+/// allocates again those that have been freed since, at their addresses and on their streams. Then
+/// calls `visit`, unless it is null, for each block: first all that have ended, then all that are
+/// live again, then all others. No driver call; contents do not change; the caller orders the work.
+/// No other thread may allocate from the pool or free its blocks meanwhile.
+/// Errors  BERTH_INVALID_ARGUMENT: a checkpoint of another pool; the pool is asleep; a block that
+///         would be freed was recorded for another stream or is part of a graph; memory that a
+///         block needs is used by such a block, or was taken over by another stream; the stream of
+///         a block has been destroyed. BERTH_OUT_OF_MEMORY: the host has no memory. Nothing is
+///         changed.
+BERTH_API berth_status berth_memory_pool_restore(berth_memory_pool* pool,
+                                                 const berth_pool_checkpoint* checkpoint,
+                                                 berth_restored_block visit, void* user);
+
 /// berth_memory_pool_sleep() and berth_memory_pool_wake() for all open pools of a device that were
 /// created with `name`. The bytes are those of all of them.
 /// Errors  BERTH_INVALID_ARGUMENT: no open pool of that name. Those of the two functions: if one of

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "berth/allocator.hpp"
 #include "berth/error.hpp"
@@ -76,6 +77,29 @@ struct MemoryProperties {
   std::size_t segment_bytes = 0;
 };
 
+/// Which blocks of a pool were live at one moment: MemoryPool::checkpoint(). Copies share it. It
+/// keeps neither the pool nor memory, and may outlive both.
+class BERTH_API PoolCheckpoint {
+ public:
+  /// The number of live blocks.
+  [[nodiscard]] std::size_t size() const noexcept;
+
+ private:
+  friend class MemoryPool;
+  struct State;
+  explicit PoolCheckpoint(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
+/// What MemoryPool::restore() did: the starts of blocks, by address. A block that is in `freed` and
+/// in `allocated` had another size.
+struct RestoredBlocks {
+  std::vector<void*> freed;      ///< were live, and have ended
+  std::vector<void*> allocated;  ///< had ended, and are live again; the caller frees them
+  std::vector<void*> kept;       ///< are live as before
+};
+
 /// A private pool of device memory, created by DeviceAllocator::create_pool(). Copies refer to the
 /// same pool, which is closed when the last of them is destroyed. Free memory is then returned to
 /// the driver when the work that used it is done. Live blocks stay valid; their memory is returned
@@ -139,6 +163,24 @@ class BERTH_API MemoryPool final : public Allocator {
   /// Errors  OutOfMemory, DriverError: the pool is still asleep, and its content is kept.
   void wake();
   [[nodiscard]] bool is_asleep() const;
+
+  /// The blocks that are live now, for restore(). For a framework that records several CUDA graphs
+  /// into one pool, and goes back to the state behind an earlier one to record another after it
+  /// (PyTorch's trees of CUDA graphs).
+  /// Errors  InvalidArgument: the pool is not for graphs (MemoryPoolOptions::for_graphs), or this
+  ///         is a call from inside on_map or on_unmap.
+  [[nodiscard]] PoolCheckpoint checkpoint() const;
+  /// Makes exactly those blocks live that were live at the checkpoint: frees all others, and
+  /// allocates again those that have been freed since, at their addresses and on their streams.
+  /// Blocks that are live now and were live then, with the same address, size and stream, are kept.
+  /// Contents do not change. No driver call; the caller orders the work. No other thread may
+  /// allocate from the pool or free its blocks meanwhile, because its view of them would be
+  /// outdated.
+  /// Errors  InvalidArgument: a checkpoint of another pool; the pool is asleep; a block that would
+  ///         be freed was recorded for another stream or is part of a graph; memory that a block
+  ///         needs is used by such a block, or was taken over by another stream; the stream of a
+  ///         block has been destroyed. OutOfMemory: the host has no memory. Nothing is changed.
+  RestoredBlocks restore(const PoolCheckpoint& checkpoint);
 
  private:
   friend class DeviceAllocator;

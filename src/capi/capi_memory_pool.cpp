@@ -15,6 +15,10 @@ struct berth_memory_pool_scope {
   PoolScope scope;
 };
 
+struct berth_pool_checkpoint {
+  PoolCheckpoint checkpoint;
+};
+
 namespace {
 
 MemoryPool& to_pool(berth_memory_pool* pool) {
@@ -88,6 +92,32 @@ berth_status berth_memory_pool_is_asleep(berth_memory_pool* pool, bool* is_aslee
   return guarded([&] {
     const MemoryPool& asked = to_pool(pool);
     require(is_asleep, "is_asleep") = asked.is_asleep();
+  });
+}
+
+berth_status berth_memory_pool_checkpoint(berth_memory_pool* pool,
+                                          berth_pool_checkpoint** checkpoint) {
+  return guarded([&] {
+    const MemoryPool& source = to_pool(pool);
+    auto& out = require(checkpoint, "checkpoint");
+    out = new berth_pool_checkpoint{source.checkpoint()};
+  });
+}
+
+void berth_pool_checkpoint_destroy(berth_pool_checkpoint* checkpoint) {
+  delete checkpoint;
+}
+
+berth_status berth_memory_pool_restore(berth_memory_pool* pool,
+                                       const berth_pool_checkpoint* checkpoint,
+                                       berth_restored_block visit, void* user) {
+  return guarded([&] {
+    MemoryPool& restored = to_pool(pool);
+    const RestoredBlocks blocks = restored.restore(require(checkpoint, "checkpoint").checkpoint);
+    if (visit == nullptr) return;
+    for (void* const data : blocks.freed) visit(user, data, BERTH_RESTORED_FREED);
+    for (void* const data : blocks.allocated) visit(user, data, BERTH_RESTORED_ALLOCATED);
+    for (void* const data : blocks.kept) visit(user, data, BERTH_RESTORED_KEPT);
   });
 }
 

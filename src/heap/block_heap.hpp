@@ -159,6 +159,15 @@ class BlockHeap {
   /// granules, whole segments: up to `bytes`, or somewhat more. Returns the number of bytes.
   std::size_t transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
 
+  // To make blocks live again where they were.
+
+  /// The free block of `owner` that contains [address, address + bytes); null if there is none.
+  [[nodiscard]] Block* free_around(std::uintptr_t address, std::size_t bytes, OwnerId owner) const;
+  /// Ensures that take(), or hold() and join(), for the next `count` blocks of `parts` parts in all
+  /// need no host memory. Their owners have an index.
+  /// Errors  OutOfMemory, std::bad_alloc.
+  void reserve_restored(std::size_t count, std::size_t parts);
+
   /// Takes the part [address, address + bytes) out of a free or unmapped block; the remainders on
   /// either side keep their state. Returns the part, held.
   /// Errors  OutOfMemory, std::bad_alloc.
@@ -184,6 +193,9 @@ class BlockHeap {
   /// between `data` and the last block in use before it: none if `data` is in use. The first call
   /// for a segment of many blocks visits all of them.
   [[nodiscard]] const Block* find_covering(const void* data) const;
+  /// The block of any state that tiles its segment at `address`: of a stitched block, a part. null
+  /// outside all segments. As find_covering().
+  [[nodiscard]] const Block* tile_at(std::uintptr_t address) const;
   /// The allocated or cached block that covers `data`, or null.
   [[nodiscard]] Block* find_in_use(const void* data) const;
 

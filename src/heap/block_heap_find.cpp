@@ -89,12 +89,23 @@ const Block& BlockHeap::near(std::uintptr_t address, std::uintptr_t segment_addr
 const Block* BlockHeap::find_covering(const void* data) const {
   const std::uintptr_t address = address_of(data);
   if (const Block* whole = stitched_.covering(address)) return whole;
+  return tile_at(address);
+}
+
+const Block* BlockHeap::tile_at(std::uintptr_t address) const {
   const auto segment = segment_covering(address);
   if (segment == segments_.end()) return nullptr;
   const Block* block = &near(address, segment->first, segment->second);
   while (address >= block->end()) block = block->next;
   BERTH_CHECK(block->address <= address);
   return block;
+}
+
+Block* BlockHeap::free_around(std::uintptr_t address, std::size_t bytes, OwnerId owner) const {
+  const Block* const block = tile_at(address);
+  const bool is_it = block != nullptr && block->state() == Block::State::free &&
+                     block->owner == owner && bytes <= block->end() - address;
+  return is_it ? const_cast<Block*>(block) : nullptr;
 }
 
 Block* BlockHeap::find_in_use(const void* data) const {

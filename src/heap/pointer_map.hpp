@@ -31,6 +31,10 @@ class PointerMap {
     if (count_ == count_max_) [[unlikely]]
       grow();
   }
+  /// The same for the next `count` calls.
+  void reserve(std::size_t count) {
+    while (count_max_ - count_ < count) grow();
+  }
   /// `block` must be in the map.
   void erase(const Block& block);
   /// The block that starts at `address`, or null.

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "berth/cross_stream_reuse.hpp"
 #include "berth/event_pool.hpp"
@@ -21,6 +22,7 @@
 
 #include "base/fork.hpp"
 #include "device/device_context.hpp"
+#include "memory/heap_checkpoint.hpp"
 #include "memory/low_water.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/order/stream_order.hpp"
@@ -150,6 +152,15 @@ class CachingAllocator final : public StreamObserver {
     retire_stream(StreamRef(context, stream));
   }
 
+  /// Contracts: MemoryPool. Only with Options::keeps_memory.
+  [[nodiscard]] HeapCheckpoint checkpoint() const BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  struct Restored {
+    std::vector<void*> freed;
+    std::vector<void*> allocated;
+    std::vector<void*> kept;
+  };
+  Restored restore(const HeapCheckpoint& to) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+
   struct Live {
     void* data;
     std::size_t bytes_requested;
@@ -265,6 +276,23 @@ class CachingAllocator final : public StreamObserver {
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Waits for the streams with free memory first.
   std::size_t release_once_idle(std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+
+  // caching_allocator_restore.cpp
+  struct RestorePlan;
+  /// With exclusive access to the caches.
+  [[nodiscard]] HeapCheckpoint live_blocks() const BERTH_REQUIRES(heap_.mutex);
+  /// Errors  InvalidArgument: other streams or graphs use the block.
+  void require_unused(const HeapCheckpoint::Live& live) const
+      BERTH_REQUIRES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  /// The owner of the block's memory once the plan's blocks have ended.
+  /// Errors  InvalidArgument: the block cannot begin where it was.
+  [[nodiscard]] OwnerId require_restorable(const HeapCheckpoint& to,
+                                           const HeapCheckpoint::Live& live,
+                                           const RestorePlan& plan)
+      BERTH_REQUIRES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  /// Allocates a block where it was. `parts` has room for its parts.
+  Block& begin_again(const HeapCheckpoint& to, const HeapCheckpoint::Live& live, OwnerId from,
+                     std::vector<Block*>& parts) BERTH_REQUIRES(heap_.mutex);
 
   // caching_allocator_inspect.cpp
   /// The stream of a block in a snapshot; none for a block that any stream may use.

@@ -55,6 +55,11 @@ class Reserve {
     return std::min(source_->capacity_bytes(), options_.budget.max());
   }
   [[nodiscard]] std::size_t source_capacity_bytes() const { return source_->capacity_bytes(); }
+  /// Contract: SegmentSource.
+  [[nodiscard]] std::optional<std::uintptr_t> address_of_joined(std::span<const HeapExtent> parts)
+      BERTH_REQUIRES(heap_.slow_mutex) {
+    return source_->address_of_joined(parts);
+  }
   [[nodiscard]] MemoryBudget& budget() const { return options_.budget; }
   [[nodiscard]] std::size_t headroom_bytes() const { return options_.headroom_bytes; }
   /// Whether a block of `bytes` in this whole segment would leave more than the slack unused.

@@ -85,7 +85,10 @@ bool SharedHeap::collect(ThreadCache* cache, OwnerId owner) {
 }
 
 std::size_t SharedHeap::collect_all() {
-  const ThreadCaches::ExclusiveAccess exclusive(caches_);
+  return collect_all(ThreadCaches::ExclusiveAccess(caches_));
+}
+
+std::size_t SharedHeap::collect_all(const ThreadCaches::ExclusiveAccess& exclusive) {
   apply_ledgers(exclusive);
   const std::size_t kept = blocks_cached_;
   exclusive.for_each([&](ThreadCache& cache) { cache.fronts().flush(back_to_heap()); });

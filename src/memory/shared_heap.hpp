@@ -123,8 +123,21 @@ class SharedHeap {
     const ThreadCaches::ExclusiveAccess exclusive_;
   };
 
+  /// The same, with empty caches: every block is live, pending or in the heap.
+  class EmptyCaches {
+   public:
+    explicit EmptyCaches(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS
+        : exclusive_(heap.caches_) {
+      heap.collect_all(exclusive_);
+    }
+
+   private:
+    const ThreadCaches::ExclusiveAccess exclusive_;
+  };
+
  private:
   void apply_ledgers(const ThreadCaches::ExclusiveAccess& exclusive) BERTH_REQUIRES(mutex);
+  std::size_t collect_all(const ThreadCaches::ExclusiveAccess& exclusive) BERTH_REQUIRES(mutex);
   /// Returns blocks of a FrontCache to the heap.
   [[nodiscard]] auto back_to_heap() {
     return [this](Block& block) BERTH_UNDER_LOCK {

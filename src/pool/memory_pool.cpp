@@ -154,6 +154,35 @@ bool MemoryPool::is_asleep() const {
   return pool().is_asleep();
 }
 
+struct PoolCheckpoint::State {
+  const std::weak_ptr<DevicePool> pool;
+  const HeapCheckpoint blocks;
+};
+
+std::size_t PoolCheckpoint::size() const noexcept {
+  return state_->blocks.blocks.size();
+}
+
+PoolCheckpoint MemoryPool::checkpoint() const {
+  if (!pool().is_for_graphs()) {
+    throw InvalidArgument(format_text(
+        "{} has no checkpoints; accepted: a pool created with MemoryPoolOptions::for_graphs",
+        name()));
+  }
+  return PoolCheckpoint(std::make_shared<const PoolCheckpoint::State>(
+      reference_->pool, pool().allocator().checkpoint()));
+}
+
+RestoredBlocks MemoryPool::restore(const PoolCheckpoint& checkpoint) {
+  DevicePool& restored = pool();
+  if (checkpoint.state_->pool.lock().get() != &restored) {
+    throw InvalidArgument(
+        format_text("{} cannot be restored: the checkpoint is of another pool", name()));
+  }
+  auto [freed, allocated, kept] = restored.allocator().restore(checkpoint.state_->blocks);
+  return {std::move(freed), std::move(allocated), std::move(kept)};
+}
+
 PoolScope::PoolScope(const MemoryPool& pool, std::optional<StreamRef> stream) : pool_(pool) {
   DevicePool& opened = pool_.pool();  // first: the memory may have ended with its Runtime
   PoolScopes::Extent extent;

@@ -87,6 +87,47 @@ static void pool_sleeps_and_wakes(const struct machine* machine) {
   berth_memory_pool_close(pool.pool);
 }
 
+struct restored {
+  int count[4];
+  void* freed;
+  void* allocated;
+};
+
+static void note_restored(void* user, void* data, uint32_t what) {
+  struct restored* const restored = user;
+  ++restored->count[what];
+  if (what == BERTH_RESTORED_FREED) restored->freed = data;
+  if (what == BERTH_RESTORED_ALLOCATED) restored->allocated = data;
+}
+
+static void blocks_of_a_checkpoint_are_live_again(const struct machine* machine) {
+  const struct pool plain = create_pool(machine, "plain", 0);
+  const struct pool pool = create_pool(machine, "graphs", BERTH_MEMORY_POOL_FOR_GRAPHS);
+  void* const kept = allocate(machine, pool.memory);
+  void* const dropped = allocate(machine, pool.memory);
+  berth_pool_checkpoint* checkpoint = NULL;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "for_graphs",
+              berth_memory_pool_checkpoint(plain.pool, &checkpoint));
+  CHECK_OK(berth_memory_pool_checkpoint(pool.pool, &checkpoint));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "another pool",
+              berth_memory_pool_restore(plain.pool, checkpoint, NULL, NULL));
+  CHECK_OK(berth_allocator_deallocate(pool.memory, dropped));
+  void* later = NULL;
+  CHECK_OK(berth_allocator_allocate(pool.memory, 3 * kBytes, machine->stream, &later));
+  struct restored restored = {{0}, NULL, NULL};
+  CHECK_OK(berth_memory_pool_restore(pool.pool, checkpoint, note_restored, &restored));
+  CHECK(restored.freed == later && restored.allocated == dropped);
+  CHECK(restored.count[BERTH_RESTORED_FREED] == 1);
+  CHECK(restored.count[BERTH_RESTORED_ALLOCATED] == 1);
+  CHECK(restored.count[BERTH_RESTORED_KEPT] == 1);
+  CHECK_OK(berth_memory_pool_restore(pool.pool, checkpoint, NULL, NULL));
+  berth_pool_checkpoint_destroy(checkpoint);
+  CHECK_OK(berth_allocator_deallocate(pool.memory, kept));
+  CHECK_OK(berth_allocator_deallocate(pool.memory, dropped));
+  berth_memory_pool_close(pool.pool);
+  berth_memory_pool_close(plain.pool);
+}
+
 static void scope_sends_requests_to_its_pool(const struct machine* machine) {
   const struct pool pool = create_pool(machine, "scoped", 0);
   berth_memory_pool_scope* scopes[2] = {NULL, NULL};
@@ -165,6 +206,7 @@ void test_memory_pools(void) {
   pool_has_limits(&machine);
   live_block_outlives_its_pool(&machine);
   pool_sleeps_and_wakes(&machine);
+  blocks_of_a_checkpoint_are_live_again(&machine);
   scope_sends_requests_to_its_pool(&machine);
   pools_sleep_and_wake_by_name(&machine);
   options_of_a_pool_are_checked(&machine);

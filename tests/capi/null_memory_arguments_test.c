@@ -14,6 +14,7 @@ static void pool_functions(const struct machine* machine) {
   berth_memory_pool_scope* scope = NULL;
   berth_allocator* allocator = NULL;
   const char* name = NULL;
+  berth_pool_checkpoint* checkpoint = NULL;
   bool is_asleep = false;
   size_t bytes = 0;
   CHECK_REFUSED("runtime", berth_memory_pool_create(NULL, cuda, &options, &pool));
@@ -24,6 +25,9 @@ static void pool_functions(const struct machine* machine) {
   CHECK_REFUSED("pool", berth_memory_pool_get_name(NULL, &name));
   CHECK_REFUSED("pool", berth_memory_pool_sleep(NULL, false, &bytes));
   CHECK_REFUSED("pool", berth_memory_pool_wake(NULL));
+  CHECK_REFUSED("pool", berth_memory_pool_checkpoint(NULL, &checkpoint));
+  CHECK_REFUSED("pool", berth_memory_pool_restore(NULL, NULL, NULL, NULL));
+  berth_pool_checkpoint_destroy(NULL);
   CHECK_REFUSED("pool", berth_memory_pool_is_asleep(NULL, &is_asleep));
   CHECK_REFUSED("pool", berth_memory_pool_scope_enter(NULL, &scope));
   CHECK_REFUSED("pool", berth_memory_pool_scope_enter_stream(NULL, machine->stream, &scope));
@@ -40,6 +44,8 @@ static void pool_functions(const struct machine* machine) {
   CHECK_REFUSED("name", berth_memory_pool_get_name(pool, NULL));
   CHECK_REFUSED("bytes_released", berth_memory_pool_sleep(pool, false, NULL));
   CHECK_REFUSED("is_asleep", berth_memory_pool_is_asleep(pool, NULL));
+  CHECK_REFUSED("checkpoint", berth_memory_pool_checkpoint(pool, NULL));
+  CHECK_REFUSED("checkpoint", berth_memory_pool_restore(pool, NULL, NULL, NULL));
   CHECK_REFUSED("scope", berth_memory_pool_scope_enter(pool, NULL));
   CHECK_REFUSED("stream", berth_memory_pool_scope_enter_stream(pool, kNoStream, &scope));
   CHECK_REFUSED("scope", berth_memory_pool_scope_enter_stream(pool, machine->stream, NULL));

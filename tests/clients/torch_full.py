@@ -130,14 +130,59 @@ def pools():
     del copy, graph
 
 
+def checkpoints():
+    """As torch._inductor.cudagraph_trees goes back to the state behind an earlier graph."""
+    pool = torch.cuda.MemPool()
+    stream = torch.cuda.Stream()
+
+    def record(make):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool.id, stream=stream):
+            made = make()
+        return graph, made
+
+    first, (kept, dropped) = record(lambda: (bytes_on(3 * MIB), bytes_on(5 * MIB)))
+    places = kept.data_ptr(), dropped.data_ptr()
+    state = torch._C._cuda_getCheckpointState(0, pool.id)
+    live = torch.cuda.memory_allocated()
+    second, (other,) = record(lambda: (bytes_on(MIB),))
+    metadata = dropped.untyped_storage()._cdata, other.untyped_storage()._cdata
+    del dropped
+    third, (again,) = record(lambda: (bytes_on(2 * MIB),))
+    # `other` and `again` are stale; a tensor takes the place of the dropped one.
+    place = torch._C._construct_CUDA_Tensor_From_Storage_And_Metadata(
+        {
+            "nbytes": 5 * MIB,
+            "data_ptr": places[1],
+            "size": (5 * MIB,),
+            "stride": (1,),
+            "dtype": torch.uint8,
+            "device": torch.device("cuda", 0),
+            "storage_offset": 0,
+        },
+        torch._C._construct_storage_from_data_pointer(
+            places[1], torch.device("cuda", 0), 5 * MIB
+        ),
+    )
+    stale = [each.untyped_storage()._cdata for each in (other, again)]
+    torch._C._cuda_setCheckpointPoolState(0, state, stale, [place.untyped_storage()._cdata])
+    assert kept.data_ptr() == places[0] and place.data_ptr() == places[1]
+    assert torch.cuda.memory_allocated() == live
+    del other, again  # own nothing any more
+    assert torch.cuda.memory_allocated() == live
+    del place
+    assert torch.cuda.memory_allocated() == live - 5 * MIB
+    del kept
+    assert torch.cuda.memory_allocated() == live - 8 * MIB
+    assert metadata and first and second and third
+
+
 def unsupported():
     refused(lambda: torch.cuda.MemPool(use_on_oom=True), "MemPool(use_on_oom=True)")
     refused(lambda: torch.cuda.MemPool(no_split=True), "MemPool(no_split=True)")
     refused(lambda: berth.torch.Pool("weights"), "a MemPool with an allocator of its own")
     refused(lambda: torch.cuda.memory.caching_allocator_enable(False), "caching_allocator_enable")
     refused(lambda: bytes_on(MIB).untyped_storage()._share_cuda_(), "another process opens")
-    pool = torch.cuda.MemPool()
-    refused(lambda: torch._C._cuda_getCheckpointState(0, pool.id), "checkpoints of a pool")
     refused(lambda: berth.torch.enable(), "full=True")
 
 
@@ -150,6 +195,6 @@ def profiled():
     assert 5 * MIB in sizes, sizes
 
 
-for case in (statistics, errors, snapshots, pools, unsupported, profiled):
+for case in (statistics, errors, snapshots, pools, checkpoints, unsupported, profiled):
     case()
     print(case.__name__)

@@ -333,6 +333,7 @@ struct DeviceWorld : Machine {
   std::optional<DeviceAllocator> memory;
   std::vector<MemoryPool> pools;
   std::vector<PoolScope> scopes;
+  std::optional<PoolCheckpoint> checkpoint{};
 };
 
 using DeviceOperation = Operation<DeviceWorld>;

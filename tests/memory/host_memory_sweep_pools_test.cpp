@@ -70,6 +70,32 @@ TEST_CASE("host_memory_sweep: private pools") {
   for_each_backing([&](const DeviceAllocatorOptions& options) { sweep_all(operations, options); });
 }
 
+TEST_CASE("host_memory_sweep: checkpoints") {
+  const auto have_checkpoint = [](DeviceWorld& w) {
+    MemoryPool& pool = w.add_pool({.name = "graphs", .for_graphs = true});
+    for (int block = 0; block < 3; ++block) w.keep(pool.allocate_raw(2 * kUnit, *w.red));
+    pool.deallocate(w.live.at(w.live.size() - 2));
+    w.live.erase(w.live.end() - 2);
+    void* const joined = pool.allocate_raw(4 * kUnit, *w.red);
+    w.checkpoint = pool.checkpoint();
+    pool.deallocate(joined);
+    pool.deallocate(w.last());
+    static_cast<void>(pool.allocate_raw(kUnit, *w.red));
+    static_cast<void>(pool.allocate_raw(2 * kUnit, *w.red));
+  };
+  const std::vector<DeviceOperation> operations = {
+      {"checkpoint", [](DeviceWorld& w) { static_cast<void>(w.pool().checkpoint()); },
+       Failing::throws, [](DeviceWorld& w) { w.add_pool({.name = "graphs", .for_graphs = true}); }},
+      {"restore",
+       [](DeviceWorld& w) {
+         const RestoredBlocks restored = w.pool().restore(*w.checkpoint);
+         for (void* const data : restored.allocated) w.live.push_back(data);
+       },
+       Failing::throws, have_checkpoint},
+  };
+  sweep_all(operations, backed_by(true));
+}
+
 TEST_CASE("host_memory_sweep: while a stream is captured") {
   const auto capture = [](DeviceWorld& w) { w.capture(); };
   const auto capture_use = [](DeviceWorld& w) {

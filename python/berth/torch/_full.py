@@ -22,7 +22,7 @@ from berth import errors
 FOLDER = pathlib.Path(__file__).parent / "full"
 NAME = "libberth_torch_full.so"
 #: kMemoryFunctionsVersion of full/memory_functions.hpp.
-VERSION = 1
+VERSION = 2
 
 
 def enable(torch: types.ModuleType, library: ctypes.CDLL) -> None:

@@ -15,13 +15,6 @@
 namespace berth {
 namespace {
 
-/// Mappings that windows keep, for each granule that has memory. Recorded programs need up to nine;
-/// the rest is margin. With half of it, ten streams that take turns map four times as much. This
-/// number determines the address space: 3 TiB for a device of 80 GiB, far below the available 128
-/// TiB.
-constexpr std::size_t kMappingsPerGranule = 16;
-constexpr std::size_t kGranulesMin = 256;  ///< a smaller heap counts as this many
-
 /// The maximum that a stitched block may leave unused, as a fraction of what a hole would leave
 /// unused. Measured on recorded traces and random sizes; without it, random sizes waste half as
 /// much again.
@@ -211,25 +204,6 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
   return growth;
 }
 
-/// If no work is pending on a granule, all uses of a window with this granule are over, because
-/// every block in a window has bytes of each of its granules.
-void ArenaSegments::set_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
-  const HoleIndex& holes = heap.holes_of_all();
-  windows_.choose_victims([&](GranuleNumber granule) {
-    const Block* const block = holes.range_with(granule).source;
-    if (block == nullptr) return false;
-    if (block->owner == kUnowned) return true;
-    const auto freed = std::ranges::find(idle, block->owner, &Freed::owner);
-    return freed != idle.end() && block->freed_at <= freed->serial;
-  });
-}
-
-void ArenaSegments::keep_windows_in_bounds() {
-  windows_.set_mappings_max(
-      kMappingsPerGranule *
-      std::max(std::min(kGranulesMin, granules_of(arena_.bytes())), granules_mapped_));
-}
-
 bool ArenaSegments::map_fresh(const Growth& growth) {
   std::size_t mapped = 0;
   try {
@@ -250,33 +224,6 @@ void ArenaSegments::unmap_fresh(const Growth& growth, std::size_t count) noexcep
   for (std::size_t index = 0; index < count; ++index) {
     arena_.unmap(growth.fresh[index]->address, growth.fresh[index]->bytes);
   }
-}
-
-bool ArenaSegments::map_window(Growth& growth) {
-  const std::span<Block*> parts = growth.parts;
-  const bool is_contiguous = std::ranges::adjacent_find(parts, [](const Block* a, const Block* b) {
-                               return a->end() != b->address;
-                             }) == parts.end();
-  const bool begins_fresh = !growth.fresh.empty() && parts.front() == growth.fresh.front();
-  const std::uintptr_t first =
-      parts.front()->address + (begins_fresh ? growth.fresh_skipped_bytes : 0);
-  if (is_contiguous) {
-    growth.address = first;
-    return true;
-  }
-  sequence_.clear();
-  for (const Block* part : parts) {
-    sequence_.append(granule_at(part->address), granule_at(part->end() - 1) + 1);
-  }
-  std::optional<std::uintptr_t> window = windows_.find(sequence_);
-  if (!window) {
-    windows_.drop_victims();
-    window = windows_.map(sequence_);
-    growth.granules_remapped = sequence_.size();
-  }
-  if (!window) return false;
-  growth.address = *window + first % arena_.granule_bytes();
-  return true;
 }
 
 bool ArenaSegments::obtain(Growth& growth) {

@@ -52,6 +52,8 @@ class ArenaSegments final : public SegmentSource {
   /// Never called: finish_growth() does not throw.
   void give_back_growth(const Growth&) noexcept override {}
   void cancel_growth(BlockHeap& heap, const Growth& growth) override;
+  [[nodiscard]] std::optional<std::uintptr_t> address_of_joined(
+      std::span<const HeapExtent> parts) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;
   void finish_return(BlockHeap& heap, Range&& range) override;
@@ -76,16 +78,28 @@ class ArenaSegments final : public SegmentSource {
   };
 
  private:
+  /// Mappings that windows keep, for each granule that has memory. Recorded programs need up to
+  /// nine; the rest is margin. With half of it, ten streams that take turns map four times as much.
+  /// This number determines the address space: 3 TiB for a device of 80 GiB, far below the
+  /// available 128 TiB.
+  static constexpr std::size_t kMappingsPerGranule = 16;
+  static constexpr std::size_t kGranulesMin = 256;  ///< a smaller heap counts as this many
+
   [[nodiscard]] std::optional<Candidate> fewest_fresh(const BlockHeap& heap, std::size_t bytes,
                                                       OwnerId owner) const;
   [[nodiscard]] bool is_cheaper(const Stitch& stitch, const Candidate& plain) const;
   Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
-  void keep_windows_in_bounds();
   /// Address space for new granules.
   void hold_fresh(BlockHeap& heap, std::size_t bytes);
   bool map_fresh(const Growth& growth);
   void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
+  // arena_segments_windows.cpp
+  void keep_windows_in_bounds();
   bool map_window(Growth& growth);
+  /// The address of a block of `parts`, of which the first begins at `first`, if it needs no new
+  /// mapping. Otherwise `sequence_` has their granules.
+  template <class Parts>
+  std::optional<std::uintptr_t> find_joined(const Parts& parts, std::uintptr_t first);
   [[nodiscard]] std::size_t granules_of(std::size_t bytes) const {
     return bytes / arena_.granule_bytes();
   }

@@ -13,6 +13,7 @@
 
 #include "device/device_context.hpp"
 #include "heap/block_heap.hpp"
+#include "heap/heap_extent.hpp"
 
 namespace berth {
 
@@ -81,6 +82,13 @@ class SegmentSource {
   virtual void give_back_growth(const Growth& growth) noexcept = 0;
   /// Undoes plan_growth().
   virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
+
+  /// The address at which a stitched block of these parts was mapped, if that mapping still
+  /// exists.
+  [[nodiscard]] virtual std::optional<std::uintptr_t> address_of_joined(
+      std::span<const HeapExtent> /*parts*/) {
+    return std::nullopt;
+  }
 
   /// Holds unowned free memory that can be returned, largest first, until there are `bytes`. If it
   /// is in very many pieces, some of them; an empty result means that none is left.

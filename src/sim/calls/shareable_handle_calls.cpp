@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory shared between processes by file descriptors and fabric handles, and the properties of handles and
-// addresses. Source: CUDA Driver API, "Virtual Memory Management".
+// Physical memory shared between processes by file descriptors and fabric handles, and the
+// properties of handles and addresses. Source: CUDA Driver API, "Virtual Memory Management".
 #include <cstdint>
 #include <cstring>
 #include <limits>

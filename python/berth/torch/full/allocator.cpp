@@ -58,6 +58,12 @@ void* Allocator::allocate_on(std::size_t bytes, c10::DeviceIndex device, cudaStr
   } catch (const std::bad_alloc& error) {
     fail(bytes, device, error.what());
   }
+  note_allocated(data, bytes, device, stream);
+  return data;
+}
+
+void Allocator::note_allocated(void* data, std::size_t bytes, c10::DeviceIndex device,
+                               cudaStream_t stream) {
   AllocationTotals::get().add(device, bytes);
   if (history_.is_enabled()) [[unlikely]]
     history_.allocated(data, bytes, device, stream);
@@ -66,16 +72,11 @@ void* Allocator::allocate_on(std::size_t bytes, c10::DeviceIndex device, cudaStr
                                            reinterpret_cast<std::uintptr_t>(data));
   if (c10::memoryProfilingEnabled()) [[unlikely]]
     tell_profiler(data, static_cast<std::int64_t>(rounded(bytes)), device);
-  return data;
 }
 
 void Allocator::raw_delete(void* data) {
   if (data == nullptr) return;
-  if (history_.is_enabled()) [[unlikely]]
-    history_.freed(data);
-  if (const auto* python = sanitizer()) [[unlikely]]
-    (*python)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
-                                             reinterpret_cast<std::uintptr_t>(data));
+  note_freed(data);
   if (c10::memoryProfilingEnabled()) [[unlikely]] {
     std::size_t bytes = 0;
     memory_.base(data, &bytes);
@@ -84,6 +85,14 @@ void Allocator::raw_delete(void* data) {
     return;
   }
   memory_.free(data);
+}
+
+void Allocator::note_freed(void* data) {
+  if (history_.is_enabled()) [[unlikely]]
+    history_.freed(data);
+  if (const auto* python = sanitizer()) [[unlikely]]
+    (*python)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
+                                             reinterpret_cast<std::uintptr_t>(data));
 }
 
 void Allocator::tell_profiler(void* data, std::int64_t change, c10::DeviceIndex device) {

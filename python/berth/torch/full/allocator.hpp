@@ -81,6 +81,10 @@ class Allocator final : public caching::CUDAAllocator {
   std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
 
  private:
+  /// Tells statistics, history, sanitizer and profiler.
+  void note_allocated(void* data, std::size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
+  /// Tells history and sanitizer.
+  void note_freed(void* data);
   void* allocate_on(std::size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
   /// Throws what PyTorch's own allocator does, after the observers have been called.
   [[noreturn]] void fail(std::size_t bytes, c10::DeviceIndex device, const char* why);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct CUstream_st;
 namespace berth::torch {
 
 /// Changes whenever this file does; both sides must have the same.
-inline constexpr int kMemoryFunctionsVersion = 1;
+inline constexpr int kMemoryFunctionsVersion = 2;
 
 /// As PyTorch numbers pools. {0, 0}: no pool.
 using PoolId = std::pair<unsigned long long, unsigned long long>;
@@ -62,6 +63,19 @@ struct Segment {
   std::vector<Block> blocks;
 };
 
+/// The live blocks of a pool at one moment.
+class Checkpoint {
+ public:
+  virtual ~Checkpoint() = default;
+};
+
+/// What restore() has done: the starts of blocks. One that is freed and allocated had another size.
+struct Restored {
+  std::vector<void*> freed;
+  std::vector<void*> allocated;
+  std::vector<void*> kept;  ///< live before and after
+};
+
 class MemoryFunctions {
  public:
   /// null for 0 bytes.
@@ -88,6 +102,10 @@ class MemoryFunctions {
   virtual void release_pool(int device, PoolId id) = 0;
   /// 0 if there is no such pool.
   virtual int pool_uses(int device, PoolId id) = 0;
+  virtual std::shared_ptr<const Checkpoint> checkpoint(int device, PoolId id) = 0;
+  /// Makes exactly those blocks of the pool live that were live at the checkpoint, which was taken
+  /// of it.
+  virtual Restored restore(int device, PoolId id, const Checkpoint& checkpoint) = 0;
 
   virtual DeviceCounters counters(int device) = 0;
   virtual void reset_peaks(int device) = 0;
