@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls inside on_map and on_unmap, while another thread is in the middle of a call that needs the
+// same stream or lock.
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+#include "berth/device_allocator.hpp"
+
+#include "support/allocator_checks.hpp"
+#include "support/errors.hpp"
+#include "support/meanwhile.hpp"
+#include "support/tapped_device.hpp"
+
+namespace mapping_notices_threads_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+struct WatchedDevice : TappedDevice {
+  WatchedDevice() : TappedDevice(config()) {
+    DeviceAllocatorOptions options;
+    options.on_map = [this](const MappedRange&) {
+      if (const auto action = std::exchange(in_callback, nullptr)) action();
+    };
+    options.on_unmap = options.on_map;
+    memory.emplace(context, events, std::move(options));
+    pool.emplace(memory->create_pool({.name = "other"}));
+  }
+  ~WatchedDevice() {
+    check_whole(*memory);
+    pool.reset();
+    memory.reset();
+  }
+
+  /// Called once, in the next callback.
+  std::function<void()> in_callback;
+  Stream own = stream();
+  std::optional<DeviceAllocator> memory;
+  std::optional<MemoryPool> pool;
+
+ private:
+  static sim::Config config() {
+    sim::Config config;
+    config.memory = {64_MiB};
+    config.progress = sim::Progress::manual;
+    return config;
+  }
+};
+
+/// Another thread grows the device's pool and destroys `ending` in on_map, just before this
+/// thread's next `call`, which names that stream.
+class EndInCallback {
+ public:
+  EndInCallback(WatchedDevice& test, DriverCall call, std::optional<Stream>& ending)
+      : destroys_([&test, &ending] {
+          test.in_callback = [&ending] { ending.reset(); };
+          test.memory->allocate(5_MiB, test.own).reset();
+        }) {
+    test.tap.before(call, [this] { destroys_.start(); });
+    test.tap.before(DriverCall::stream_destroy, [this] { is_destroyed_ = true; });
+    test.tap.after(call, [this] { was_destroyed_ = is_destroyed_; });
+  }
+  /// Whether the stream was destroyed before the call returned.
+  [[nodiscard]] bool overtakes_the_call() {
+    destroys_.join();
+    CHECK(is_destroyed_);
+    return was_destroyed_;
+  }
+
+ private:
+  std::atomic<bool> is_destroyed_ = false;
+  bool was_destroyed_ = true;  // by a call that is not made
+  Meanwhile destroys_;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(WatchedDevice,
+                  "a stream that ends in on_map exists until another pool's query of it returns") {
+  std::optional<Stream> ending = stream();
+  pool->allocate(5_MiB, *ending).reset();
+  EndInCallback end(*this, DriverCall::stream_query, ending);
+  CHECK(pool->trim() == 6_MiB);
+  CHECK_FALSE(end.overtakes_the_call());
+  CHECK(reports.mention("cuda:0/other: a stream that still owns memory was destroyed"));
+}
+
+TEST_CASE_FIXTURE(WatchedDevice,
+                  "a stream that ends in on_map exists until another pool has marked it") {
+  std::optional<Stream> ending = stream();
+  pool->allocate(5_MiB, *ending).reset();
+  log.submit(*ending, "work");
+  EndInCallback end(*this, DriverCall::event_record, ending);
+  CHECK(pool->trim() == 6_MiB);
+  CHECK_FALSE(end.overtakes_the_call());
+}
+
+}  // namespace mapping_notices_threads_test
