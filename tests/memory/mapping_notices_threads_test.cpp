@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -11,6 +12,7 @@
 #include "berth/bytes.hpp"
 #include "berth/device_allocator.hpp"
 
+#include "stream/enable_peer_access.hpp"
 #include "support/allocator_checks.hpp"
 #include "support/errors.hpp"
 #include "support/meanwhile.hpp"
@@ -48,7 +50,7 @@ struct WatchedDevice : TappedDevice {
  private:
   static sim::Config config() {
     sim::Config config;
-    config.memory = {64_MiB};
+    config.devices = 2;
     config.progress = sim::Progress::manual;
     return config;
   }
@@ -100,6 +102,26 @@ TEST_CASE_FIXTURE(WatchedDevice,
   EndInCallback end(*this, DriverCall::event_record, ending);
   CHECK(pool->trim() == 6_MiB);
   CHECK_FALSE(end.overtakes_the_call());
+}
+
+TEST_CASE_FIXTURE(WatchedDevice,
+                  "peer access is refused in on_map, also while another thread enables it") {
+  DeviceContext& user = registry.context(Device::cuda(1));
+  Meanwhile enables([&] { enable_peer_access(user, context); });
+  std::string refusal;
+  std::string pool_refusal;
+  in_callback = [&] {
+    enables.start();
+    CHECK_FALSE(enables.was_done());  // it needs the lock of the pool that grows
+    refusal = message_of<InvalidArgument>([&] { enable_peer_access(user, context); });
+    pool_refusal = message_of<InvalidArgument>(
+        [&] { static_cast<void>(memory->create_pool({.name = "late"})); });
+  };
+  memory->allocate(5_MiB, own).reset();
+  enables.join();
+  CHECK(contains(refusal, "enable_peer_access() is called by on_map or on_unmap"));
+  CHECK(contains(pool_refusal, "enable_peer_access() is called by on_map or on_unmap"));
+  enable_peer_access(user, context);
 }
 
 }  // namespace mapping_notices_threads_test
