@@ -124,4 +124,22 @@ TEST_CASE_FIXTURE(WatchedDevice,
   enable_peer_access(user, context);
 }
 
+TEST_CASE_FIXTURE(WatchedDevice,
+                  "the properties of a contiguous block are known while memory is mapped") {
+  MemoryPool contiguous = memory->create_pool({.name = "shared", .contiguous = true});
+  const Allocation block = contiguous.allocate(5_MiB, own);
+  Allocation large = contiguous.allocate(30_MiB, own);
+  for (const DriverCall call : {DriverCall::mem_unmap, DriverCall::mem_map}) {
+    Meanwhile asks([&] { CHECK(contiguous.properties(block.data()).has_value()); });
+    tap.before(call, [&] { asks.start(); });
+    if (call == DriverCall::mem_unmap) {
+      large.reset();
+      CHECK(contiguous.trim() == 30_MiB);
+    } else {
+      large = contiguous.allocate(40_MiB, own);
+    }
+    CHECK(asks.was_done());
+  }
+}
+
 }  // namespace mapping_notices_threads_test
