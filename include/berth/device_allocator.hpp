@@ -78,11 +78,11 @@ struct DeviceAllocatorOptions {
   ///          throws, the exception is reported, and the memory stays unused until a later growth,
   ///          which calls on_map again.
   /// Errors   Inside a callback, trim(), sleep(), wake(), snapshot(), validate(),
-  ///          Runtime::statistics(), and allocations that the thread's cache of that allocator does
-  ///          not serve throw InvalidArgument. An exception of on_map passes through allocate() or
-  ///          wake(): the range is unmapped again without on_unmap, and the allocator is unchanged,
-  ///          the pool still asleep. An exception of on_unmap is reported, and the memory is
-  ///          unmapped.
+  ///          Runtime::statistics(), Runtime::enable_peer_access() for new access, and allocations
+  ///          that the thread's cache of that allocator does not serve throw InvalidArgument. An
+  ///          exception of on_map passes through allocate() or wake(): the range is unmapped again
+  ///          without on_unmap, and the allocator is unchanged, the pool still asleep. An exception
+  ///          of on_unmap is reported, and the memory is unmapped.
   /// Threads  Called on the thread that needs or returns memory, which may be a thread of berth,
   ///          with the device's context current, and under a lock of the pool that other threads
   ///          need to obtain or return memory. May free blocks, and call owns(), find(),

@@ -66,7 +66,7 @@ BERTH_API berth_status berth_memory_pool_get_name(berth_memory_pool* pool, const
 /// Returns all physical memory of the pool to the driver, including that of live blocks; addresses
 /// stay valid. `keep_content`: whether the content is copied to host memory, and back by
 /// berth_memory_pool_wake(). 0 bytes if the pool is asleep.
-/// Blocking  Waits for all work of the device.
+/// Blocking  Waits for all work of the device and for the copy of the content, as the C++ function.
 /// Errors    BERTH_NOT_SUPPORTED: without virtual memory, or a contiguous pool.
 ///           BERTH_OUT_OF_MEMORY: the host has no memory for the content. BERTH_DRIVER_ERROR. The
 ///           pool is then awake and unchanged.

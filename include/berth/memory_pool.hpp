@@ -153,14 +153,17 @@ class BERTH_API MemoryPool final : public Allocator {
   /// its blocks can only be freed. The result is the number of bytes returned; 0 if the pool is
   /// asleep. Must not be called while work of the device is captured, because it breaks the
   /// capture.
-  /// Blocking  Waits for all work of the device.
+  /// Blocking  Waits for all work of the device and for the copy of the content, without a lock.
+  ///           Meanwhile other threads may call all other functions of the pool. Their sleep(),
+  ///           wake() and end of the pool wait for the copy; no other function does.
   /// Errors    NotSupported: without virtual memory addresses cannot be kept, and in contiguous
   ///           pools physical memory must stay. OutOfMemory: the host has no memory for the
   ///           content. DriverError. The pool is then awake and unchanged.
   std::size_t sleep(SleepContent content = SleepContent::discard);
   /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is
   /// awake.
-  /// Errors  OutOfMemory, DriverError: the pool is still asleep, and its content is kept.
+  /// Blocking  Waits for the copy of the content as sleep() does. The pool is asleep until then.
+  /// Errors    OutOfMemory, DriverError: the pool is still asleep, and its content is kept.
   void wake();
   [[nodiscard]] bool is_asleep() const;
 

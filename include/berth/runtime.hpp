@@ -136,9 +136,10 @@ class BERTH_API Runtime {
   /// future (cuCtxEnablePeerAccess, and cuMemSetAccess for memory that berth maps). Copies between
   /// two devices do this automatically. Makes driver calls only the first time for the pair. It
   /// cannot be undone.
-  /// Errors  InvalidArgument: no such device, `cpu`, or the same device twice. NotSupported: the
-  ///         devices have no peer access, as DeviceRegistry::peer() reports. DriverError: `user`
-  ///         may have access to existing memory, but not to future memory; call again to retry.
+  /// Errors  InvalidArgument: no such device, `cpu`, or the same device twice; new access inside
+  ///         DeviceAllocatorOptions::on_map or on_unmap. NotSupported: the devices have no peer
+  ///         access, as DeviceRegistry::peer() reports. DriverError: `user` may have access to
+  ///         existing memory, but not to future memory; call again to retry.
   void enable_peer_access(Device user, Device owner);
 
   /// The allocator of pinned host memory.

@@ -229,7 +229,6 @@ void CachingAllocator::close() {
     order_.wait_for_all();
     heap_.keeps_memory = false;
     is_closed_ = true;
-    const MutexLock slow(heap_.slow_mutex);
     reserve_.forget_content();
   }
   order_.recover_quarantined();  // also if the pool is asleep and has no reserved memory

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,6 +17,7 @@
 #include "berth/cross_stream_reuse.hpp"
 #include "berth/sleep_content.hpp"
 
+#include "base/condition_variable.hpp"
 #include "device/device_context.hpp"
 #include "memory/demand_history.hpp"
 #include "memory/host_copy.hpp"
@@ -127,7 +129,7 @@ class Reserve {
   /// False if there is no memory.
   bool try_to_wake(DeviceContext& context) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Drops the content that sleep() kept.
-  void forget_content() BERTH_REQUIRES(heap_.slow_mutex) { content_.clear(); }
+  void forget_content() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Contract: SegmentSource::grant_access().
   void grant_access(DeviceContext& user) BERTH_EXCLUDES(heap_.slow_mutex);
   /// Called at the end: returns everything, including live blocks.
@@ -172,13 +174,28 @@ class Reserve {
   [[nodiscard]] std::vector<MemoryRange> ranges_in_use() const BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const BERTH_EXCLUDES(heap_.mutex);
 
+  /// Takes the slow lock while no other thread copies the content, which is waited for.
+  [[nodiscard]] std::unique_lock<Mutex> lock_between_copies()
+      BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  /// Releases the slow lock while `copy` runs, which waits for the GPU. Until then no other thread
+  /// puts the pool to sleep, wakes it or drops the content.
+  template <class Copy>
+  void copy_without_lock(std::unique_lock<Mutex>& slow, const Copy& copy)
+      BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  /// The memory of a pool that wakes. False if there is none.
+  bool obtain_asleep(DeviceContext& context, std::size_t bytes) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+
   SharedHeap& heap_;
   StreamOrder& order_;
   const Driver& driver_;
   const Options options_;
   /// Its functions declare the locks that they need.
   std::unique_ptr<SegmentSource> source_;
-  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, if kept
+  /// While asleep, if kept. The thread that copies has it without the lock.
+  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  bool is_copying_ BERTH_GUARDED_BY(heap_.mutex) = false;
+  ConditionVariable copied_;
   std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< number of sleeps begun
   /// Between begin_sleep() and finish_sleep().
   bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleep and wake: physical memory is returned and obtained again at the same addresses.
+// Sleep and wake: physical memory is returned and obtained again at the same addresses. The host
+// waits for the device, and for copies of the content, without a lock. The pool is asleep then,
+// so no memory of it is handed out, mapped or unmapped; other threads free blocks, end streams and
+// inspect the pool.
+#include <mutex>
+
 #include "base/check.hpp"
 #include "memory/gauge.hpp"
 #include "memory/reserve.hpp"
@@ -33,11 +38,45 @@ bool Reserve::is_asleep_since(std::uint64_t sleep) const {
   return heap_.is_asleep && sleeps_ == sleep;
 }
 
-std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, SleepContent content) {
+std::unique_lock<Mutex> Reserve::lock_between_copies() {
+  for (;;) {
+    std::unique_lock slow(heap_.slow_mutex);
+    const MutexLock lock(heap_.mutex);
+    if (!is_copying_) return slow;
+    slow.unlock();
+    while (is_copying_) copied_.wait(heap_.mutex);
+  }
+}
+
+template <class Copy>
+void Reserve::copy_without_lock(std::unique_lock<Mutex>& slow, const Copy& copy) {
+  const auto set_copying = [this](bool is_copying) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+    const MutexLock lock(heap_.mutex);
+    BERTH_CHECK(is_copying_ != is_copying);
+    is_copying_ = is_copying;
+  };
+  set_copying(true);
+  slow.unlock();
+  const auto end = [&] {
+    slow.lock();
+    set_copying(false);
+    copied_.notify_all();
+  };
+  try {
+    copy();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+
+std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, SleepContent content)
+    BERTH_NO_THREAD_SAFETY_ANALYSIS {
   source_->require_sleep();
   std::uint64_t number = 0;
   {
-    const MutexLock slow(heap_.slow_mutex);
+    const std::unique_lock slow = lock_between_copies();
     const MutexLock lock(heap_.mutex);
     if (heap_.is_asleep) return std::nullopt;
     // Thread caches are disabled then, so that all allocations reach the heap, which refuses them.
@@ -52,9 +91,13 @@ std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, Sleep
       const ContextScope scope(context);
       wait_for(context);  // without a lock, which the work may need
     }
-    const MutexLock slow(heap_.slow_mutex);
+    std::unique_lock slow(heap_.slow_mutex);
     if (!is_asleep_since(number)) return std::nullopt;
-    if (content == SleepContent::keep) content_.save(context, ranges_in_use());
+    if (content == SleepContent::keep) {
+      const std::vector<MemoryRange> ranges =
+          ranges_in_use();  // mapped until the sleep is finished
+      copy_without_lock(slow, [&] { content_.save(context, ranges); });
+    }
     return Sleep{number, stitched_addresses()};
   } catch (...) {
     cancel_sleep(number);
@@ -86,9 +129,22 @@ void Reserve::cancel_sleep(std::uint64_t number) noexcept {
   heap_.is_asleep = false;
 }
 
-bool Reserve::try_to_wake(DeviceContext& context) {
-  const MutexLock slow(heap_.slow_mutex);
+bool Reserve::obtain_asleep(DeviceContext& context, std::size_t bytes) {
   const MemoryBudget::Change change(options_.budget);
+  if (!options_.budget.try_reserve(bytes)) return false;
+  bool has_memory = false;
+  try {
+    has_memory = leaves_headroom(context, bytes) && source_->wake();
+  } catch (...) {
+    options_.budget.give_back(bytes);
+    throw;
+  }
+  if (!has_memory) options_.budget.give_back(bytes);
+  return has_memory;
+}
+
+bool Reserve::try_to_wake(DeviceContext& context) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  std::unique_lock slow = lock_between_copies();
   std::size_t bytes = 0;
   {
     const MutexLock lock(heap_.mutex);
@@ -100,21 +156,17 @@ bool Reserve::try_to_wake(DeviceContext& context) {
     }
     bytes = heap_.counters.bytes_asleep.current;
   }
-  if (!options_.budget.try_reserve(bytes)) return false;
-  bool has_memory = false;
-  std::set<std::uintptr_t> stitched;
-  try {
-    stitched = stitched_addresses();  // beforehand, for undoing
-    has_memory = leaves_headroom(context, bytes) && source_->wake();
-    if (has_memory) content_.restore(context);
-  } catch (...) {
-    if (has_memory) source_->sleep(stitched);
-    options_.budget.give_back(bytes);
-    throw;
-  }
-  if (!has_memory) {
-    options_.budget.give_back(bytes);
-    return false;
+  const std::set<std::uintptr_t> stitched = stitched_addresses();  // beforehand, for undoing
+  if (!obtain_asleep(context, bytes)) return false;
+  if (!content_.is_empty()) {
+    try {
+      copy_without_lock(slow, [&] { content_.restore(context); });
+    } catch (...) {
+      const MemoryBudget::Change change(options_.budget);
+      source_->sleep(stitched);
+      options_.budget.release(bytes);
+      throw;
+    }
   }
   content_.clear();
   const MutexLock lock(heap_.mutex);
@@ -122,6 +174,11 @@ bool Reserve::try_to_wake(DeviceContext& context) {
   raise_gauge(heap_.counters.bytes_reserved, bytes);
   heap_.is_asleep = false;
   return true;
+}
+
+void Reserve::forget_content() BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  const std::unique_lock slow = lock_between_copies();
+  content_.clear();
 }
 
 }  // namespace berth

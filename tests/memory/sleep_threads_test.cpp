@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// sleep() waits for the device without holding a lock: actions of other threads during the wait.
+// sleep() waits for the device, and sleep() and wake() copy content, without holding a lock:
+// actions of other threads meanwhile.
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "memory/allocator_fixture.hpp"
+#include "support/foreign_stream.hpp"
+#include "support/meanwhile.hpp"
 
 namespace sleep_threads_test {
 
@@ -53,6 +58,26 @@ class SecondSleep {
   bool waits_ = false;
   bool may_go_on_ = false;
   std::thread thread_;
+};
+
+/// Another thread, from the moment when this thread waits for its next copy of content.
+class DuringCopy : public Meanwhile {
+ public:
+  DuringCopy(SleepingTest& test, std::function<void()> task) : Meanwhile(std::move(task)) {
+    test.tap.before(DriverCall::stream_synchronize, [this] {
+      has_started_ = true;
+      start();
+    });
+  }
+  /// Whether it waited for the copy.
+  [[nodiscard]] bool was_blocked() {
+    REQUIRE(has_started_);
+    join();
+    return !was_done();
+  }
+
+ private:
+  bool has_started_ = false;
 };
 
 }  // namespace
@@ -125,6 +150,87 @@ TEST_CASE_FIXTURE(SleepingTest,
   CHECK(counters().bytes_asleep.current == 40_MiB);
   wake();
   CHECK(allocator->trim(0) == 40_MiB);
+}
+
+TEST_CASE_FIXTURE(SleepingTest,
+                  "other threads use streams, free and inspect while a pool copies its content") {
+  const Stream own = stream();
+  REQUIRE(allocate(20_MiB, own) != nullptr);
+  for (const bool wakes : {false, true}) {
+    CAPTURE(wakes);
+    std::optional<Stream> ending = stream();
+    const StreamRef foreign = disown(stream());
+    void* const marked = allocate(2_MiB, own);
+    void* const freed = allocate(2_MiB, *ending);
+    if (wakes) CHECK(sleep(SleepContent::keep) > 0);
+    DuringCopy during(*this, [&] {
+      allocator->record_stream(marked, foreign);
+      allocator->deallocate(marked);
+      allocator->record_stream(freed, own);
+      allocator->deallocate(freed);
+      ending.reset();
+      CHECK(allocator->trim(0) == 0);
+      CHECK(allocator->snapshot().counters.blocks_allocated.current == 1);
+      allocator->validate();
+      CHECK_THROWS_AS(allocator->allocate(1_MiB, own), InvalidArgument);
+    });
+    if (wakes) {
+      wake();
+    } else {
+      sleep(SleepContent::keep);
+    }
+    CHECK_FALSE(during.was_blocked());
+    if (!wakes) wake();
+    destroy_disowned(foreign);
+  }
+  CHECK_FALSE(allocator->is_asleep());
+}
+
+TEST_CASE_FIXTURE(SleepingTest, "wake() waits while sleep() copies the content") {
+  const Stream own = stream();
+  REQUIRE(allocate(40_MiB, own) != nullptr);
+  DuringCopy during(*this, [this] { wake(); });
+  const std::size_t bytes = sleep(SleepContent::keep);
+  CHECK(during.was_blocked());
+  CHECK((bytes == 0 || bytes == 40_MiB));  // whichever thread came first after the copy
+  CHECK_FALSE(allocator->is_asleep());
+  CHECK(budget.reserved() == 40_MiB);
+  CHECK(simulator.device_bytes_used(0) == 40_MiB);
+}
+
+TEST_CASE_FIXTURE(SleepingTest, "sleep() waits while wake() copies the content") {
+  const Stream own = stream();
+  REQUIRE(allocate(40_MiB, own) != nullptr);
+  CHECK(sleep(SleepContent::keep) == 40_MiB);
+  DuringCopy during(*this, [this] { CHECK(sleep() == 40_MiB); });
+  wake();
+  CHECK(during.was_blocked());
+  CHECK(allocator->is_asleep());
+  CHECK(budget.reserved() == 0);
+  wake();
+}
+
+TEST_CASE_FIXTURE(SleepingTest, "the end of a pool waits while wake() copies its content") {
+  const Stream own = stream();
+  REQUIRE(allocate(40_MiB, own) != nullptr);
+  CHECK(sleep(SleepContent::keep) == 40_MiB);
+  DuringCopy during(*this, [this] { allocator->close(); });
+  wake();
+  CHECK(during.was_blocked());
+  CHECK_FALSE(allocator->is_asleep());
+}
+
+TEST_CASE_FIXTURE(SleepingTest,
+                  "a wake() whose copy fails leaves the pool asleep for another one") {
+  const Stream own = stream();
+  REQUIRE(allocate(40_MiB, own) != nullptr);
+  CHECK(sleep(SleepContent::keep) == 40_MiB);
+  DuringCopy during(*this, [this] { wake(); });
+  tap.refuse(DriverCall::stream_synchronize, CUDA_ERROR_UNKNOWN);
+  CHECK_THROWS_AS(wake(), DriverError);
+  CHECK(during.was_blocked());
+  CHECK_FALSE(allocator->is_asleep());
+  CHECK(budget.reserved() == 40_MiB);
 }
 
 }  // namespace sleep_threads_test

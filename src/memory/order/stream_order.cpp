@@ -50,20 +50,22 @@ bool StreamOrder::wait_for(OwnerId owner, const SharedEvent& event) {
   }
 }
 
-StreamOrder::View StreamOrder::view(OwnerId owner) {
-  const MutexLock lock(heap_.mutex);
+StreamOrder::View StreamOrder::view_in_lock(OwnerId owner, std::optional<HandleUse>& handle_use) {
   const StreamTable::Entry& entry = heap_.streams.entry(owner);
+  const bool may_use_handle = !entry.retired && entry.is_owned();
+  if (may_use_handle) handle_use.emplace(*this, owner);
   return {.stream = entry.stream,
           .is_retired = entry.retired,
           .is_unordered = entry.unordered || entry.destroyed,
-          .may_use_handle = entry.is_owned(),
+          .may_use_handle = may_use_handle,
           .last_work = entry.last_work,
           .serial = heap_.blocks.serial()};
 }
 
 std::optional<Freed> StreamOrder::find_done(OwnerId owner, StreamQueries& queries) {
   queries.begin();
-  const View stream = view(owner);
+  std::optional<HandleUse> handle_use;
+  const View stream = view(owner, handle_use);
   const Freed all = {owner, stream.serial, stream.is_retired};
   if (stream.is_retired) {
     if (stream.is_unordered) return std::nullopt;
@@ -248,7 +250,8 @@ std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Stream
 }
 
 std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
-  const View stream = view(owner);
+  std::optional<HandleUse> handle_use;
+  const View stream = view(owner, handle_use);
   const Freed all = {owner, stream.serial, stream.is_retired};
   if (stream.is_unordered) return std::nullopt;
   if (stream.is_retired) return EndOfWork{all, stream.last_work};

@@ -33,8 +33,9 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread. Functions that query streams hold the heap's slow lock, which the
-///          end of a stream waits for; functions that wait for the GPU hold no lock.
+/// Threads  Safe from any thread. A call that passes the handle of a stream of the table to the
+///          driver is a HandleUse, which the end of the stream waits for. Functions that wait for
+///          the GPU hold no lock.
 class StreamOrder {
  public:
   /// The pool that serves a device's events.
@@ -171,7 +172,7 @@ class StreamOrder {
     StreamRef stream;
     bool is_retired;
     bool is_unordered;
-    bool may_use_handle;  ///< berth owns it: its handle is valid under the slow lock or a HandleUse
+    bool may_use_handle;  ///< berth owns it: its handle is valid during a HandleUse
     SharedEvent last_work;
     std::uint64_t serial;  ///< of the heap, before the query
   };
@@ -183,7 +184,15 @@ class StreamOrder {
   /// first.
   SharedEvent record_reclaiming(StreamRef stream) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
+  class HandleUse;
+  /// The second part keeps a stream whose handle may be used from ending.
+  [[nodiscard]] View view(OwnerId owner, std::optional<HandleUse>& handle_use)
+      BERTH_EXCLUDES(heap_.mutex) {
+    const MutexLock lock(heap_.mutex);
+    return view_in_lock(owner, handle_use);
+  }
+  [[nodiscard]] View view_in_lock(OwnerId owner, std::optional<HandleUse>& handle_use)
+      BERTH_REQUIRES(heap_.mutex);
   /// Whether a mark covers all frees on a stream that cannot be queried.
   [[nodiscard]] bool is_all_marked(const Freed& freed) BERTH_EXCLUDES(heap_.mutex);
   /// The frees on `owner` that are known to have no work pending; nullopt: none.
@@ -238,7 +247,6 @@ class StreamOrder {
   [[nodiscard]] std::optional<Deferred> find_oldest(std::uint64_t made_by,
                                                     std::span<const OwnerId> excluded)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  class HandleUse;
   std::size_t complete(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
   /// A query with the handle of a stream failed: quarantine(), or tolerate().
   void on_failed_query(OwnerId owner, const DriverError& error) BERTH_EXCLUDES(heap_.mutex);
@@ -276,6 +284,27 @@ class StreamOrder {
   std::vector<OwnerId> quiescence_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::vector<Freed> quiescence_idle_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
+};
+
+/// A call that passes the handle of a stream to the driver. The stream does not end before this.
+/// Not the slow lock of the heap ensures that, because a stream that ends in on_map or on_unmap
+/// cannot wait for that lock. No mapping callback is called during a HandleUse.
+class StreamOrder::HandleUse {
+ public:
+  HandleUse(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
+      : order_(order), stream_(stream) {
+    order.heap_.streams.begin_handle_use(stream);
+  }
+  ~HandleUse() {
+    const MutexLock lock(order_.heap_.mutex);
+    if (order_.heap_.streams.end_handle_use(stream_)) order_.handle_use_ended_.notify_all();
+  }
+  HandleUse(const HandleUse&) = delete;
+  HandleUse& operator=(const HandleUse&) = delete;
+
+ private:
+  StreamOrder& order_;
+  const OwnerId stream_;
 };
 
 }  // namespace berth

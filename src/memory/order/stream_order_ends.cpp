@@ -75,7 +75,8 @@ void StreamOrder::retire_here(StreamRef stream) {
   }
 }
 
-/// Under no other lock: such a call may wait for room in the stream's queue, and so for the GPU.
+/// Under no other lock, except that of a callback's caller: such a call may wait for room in the
+/// stream's queue, and so for the GPU.
 void StreamOrder::wait_for_handle_uses(StreamRef ending) noexcept {
   const MutexLock lock(heap_.mutex);
   while (heap_.streams.is_handle_used(ending)) handle_use_ended_.wait(heap_.mutex);

@@ -143,38 +143,19 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
   }
 }
 
-/// A free records events on the streams that use the block, without the slow lock. A stream with a
-/// HandleUse does not end.
-class StreamOrder::HandleUse {
- public:
-  HandleUse(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
-      : order_(order), stream_(stream) {
-    order.heap_.streams.begin_handle_use(stream);
-  }
-  ~HandleUse() {
-    const MutexLock lock(order_.heap_.mutex);
-    if (order_.heap_.streams.end_handle_use(stream_)) order_.handle_use_ended_.notify_all();
-  }
-  HandleUse(const HandleUse&) = delete;
-  HandleUse& operator=(const HandleUse&) = delete;
-
- private:
-  StreamOrder& order_;
-  const OwnerId stream_;
-};
-
 /// Not for a stream that berth does not own, because its handle may have been destroyed. The next
 /// call that names the stream marks it.
 void StreamOrder::seal(OwnerId stream) {
   std::uint64_t began = 0;
   std::optional<HandleUse> handle_use;
+  std::optional<View> view;
   {
     const MutexLock lock(heap_.mutex);
     if (!uses_.needs_seal(stream)) return;
     began = uses_.now();
-    handle_use.emplace(*this, stream);
+    view = view_in_lock(stream, handle_use);
   }
-  const View used = view(stream);
+  const View& used = *view;
   if (used.is_retired ? used.is_unordered : !used.may_use_handle || is_capturing(used.stream))
     return;
   const SharedEvent event = used.is_retired ? used.last_work : record(used.stream);

@@ -39,7 +39,7 @@ class StreamTable {
     /// Events recorded on it up to this one are known to have passed.
     std::uint64_t completed = 0;
     FreeMarks marks{};  ///< of a foreign stream
-    /// Calls in progress that pass its handle to the driver without a lock.
+    /// Calls in progress that pass its handle to the driver.
     std::uint32_t handle_uses = 0;
 
     /// Whether the driver may be queried with its handle, because berth is notified before the
@@ -67,7 +67,7 @@ class StreamTable {
   /// An event that was recorded on the stream has passed, and with it all earlier ones.
   void set_completed(OwnerId id, const RecordedEvent& recorded);
 
-  /// A call begins, or ends, that passes the handle to the driver without a lock.
+  /// A call begins, or ends, that passes the handle to the driver.
   void begin_handle_use(OwnerId id) { ++entries_.at(id).handle_uses; }
   /// Whether that was the last one of the stream.
   bool end_handle_use(OwnerId id) noexcept;

@@ -44,10 +44,10 @@ bool MappedSegments::create(Growth& growth) {
 }
 
 bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
-  const MutexLock lock(mutex_);
   growth.address = map_alone(context_, handle, growth.bytes, access_);
   if (growth.address == 0) return false;
   try {
+    const MutexLock lock(mutex_);
     const bool is_new = segments_.try_emplace(growth.address, Mapped{handle, growth.bytes}).second;
     BERTH_CHECK(is_new);
   } catch (...) {
@@ -58,24 +58,34 @@ bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
 }
 
 bool MappedSegments::destroy(std::uintptr_t address) noexcept {
-  const MutexLock lock(mutex_);
-  const auto segment = segments_.find(address);
-  BERTH_CHECK(segment != segments_.end());
-  if (!unmap_alone(context_, address, segment->second.bytes)) return false;
+  std::map<std::uintptr_t, Mapped>::node_type segment;
+  {
+    const MutexLock lock(mutex_);
+    segment = segments_.extract(address);
+  }
+  BERTH_CHECK(!segment.empty());
+  if (!unmap_alone(context_, address, segment.mapped().bytes)) {
+    const MutexLock lock(mutex_);
+    segments_.insert(std::move(segment));
+    return false;
+  }
   const ContextScope scope(context_, std::nothrow);
-  context_.driver().mem_release_or_report(segment->second.handle);
-  segments_.erase(segment);
+  context_.driver().mem_release_or_report(segment.mapped().handle);
   return true;
 }
 
 void MappedSegments::grant_access(DeviceContext& user) {
   const ContextScope scope(context_);
   const CUmemAccessDesc access = access_by(user);
-  const MutexLock lock(mutex_);
   if (has_access(access_, access)) return;
   access_.reserve(access_.size() + 1);
-  for (const auto& [address, segment] : segments_) {
-    context_.driver().mem_set_access(CUdeviceptr{address}, segment.bytes, &access, std::size_t{1});
+  std::vector<Segment> mapped;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [address, segment] : segments_) mapped.push_back({address, segment.bytes});
+  }
+  for (const auto& [address, bytes] : mapped) {
+    context_.driver().mem_set_access(CUdeviceptr{address}, bytes, &access, std::size_t{1});
   }
   access_.push_back(access);
 }

@@ -62,8 +62,9 @@ class MappedSegments final : public WholeSegments {
 
   DeviceContext& context_;
   const CUmemAllocationProp properties_;
+  std::vector<CUmemAccessDesc> access_;  ///< of growth and grant_access(), one at a time
+  /// Not held while memory is mapped or unmapped, which may wait for the device.
   mutable Mutex mutex_;
-  std::vector<CUmemAccessDesc> access_ BERTH_GUARDED_BY(mutex_);
   std::map<std::uintptr_t, Mapped> segments_ BERTH_GUARDED_BY(mutex_);  ///< by address
 };
 
