@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `mutex_` guards the records and is never held during a call of the driver or of malloc, so that a
-// forked child can use it. `poll_mutex_` admits one thread at a time to recorded streams, so that
-// none ends meanwhile; a child does not use it. Order: poll_mutex_, then mutex_.
+// `uses_.mutex` guards the records. No driver call is made under it, so that a forked child can use
+// it. `poll_mutex_` admits one thread at a time to blocks that await streams, so that a thread that
+// lacks memory waits for what another one returns. It is held during driver calls, so a free does
+// not take it, nor does a child. Order: poll_mutex_, then uses_.mutex.
 #include "berth/host_allocator.hpp"
 
 #include <algorithm>
@@ -12,58 +13,48 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "berth/bytes.hpp"
 
 #include "base/counted.hpp"
 #include "base/fork.hpp"
-#include "base/fork_safe_mutex.hpp"
 #include "base/format.hpp"
-#include "device/observe_devices.hpp"
 #include "device/own_context.hpp"
 #include "host/host_blocks.hpp"
-#include "host/host_use_marks.hpp"
 #include "memory/gauge.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/memory_errors.hpp"
 #include "memory/order/device_event_pools.hpp"
+#include "memory/order/stream_uses.hpp"
 #include "memory/recorded_block.hpp"
 #include "memory/try_result.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
-#include "stream/mark_or_wait.hpp"
 
 namespace berth {
 
-class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
+class BERTH_HIDDEN HostAllocator::Impl {
  public:
   Impl(const DeviceRegistry& registry, const HostAllocatorOptions& options)
       : budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
         events_(registry),
-        marks_(events_) {
-    add_observer_of_all(registry, *this);
-  }
+        uses_(events_, kHostAllocatorName, "memory that it uses stays until the end") {}
 
-  ~Impl() override {
-    if (origin_.is_here()) {
-      remove_observer_of_all(events_.registry(), *this);
-      while (wait_for_one(last_pending())) {
-      }
+  ~Impl() {
+    while (wait_for_one(last_pending())) {
     }
-    const MutexLock lock(mutex_);
-    const std::uint64_t live = blocks_.counters().blocks_allocated.current;
-    for (const SegmentInfo& block : blocks_.snapshot().segments)
+    const MemorySnapshot left = snapshot();
+    for (const SegmentInfo& block : left.segments)
       std::free(reinterpret_cast<void*>(block.address));
-    if (live > 0) {
-      marks_.report([&] {
-        return format_text("{} {} still live when the allocator was destroyed",
-                           counted(live, "allocation"), were(live));
-      });
-    }
+    const std::uint64_t live = left.counters.blocks_allocated.current;
+    if (live == 0 || events_.empty()) return;
+    events_.driver().report(Severity::warning, [&] {
+      return format_text("{}: {} {} still live when the allocator was destroyed",
+                         kHostAllocatorName, counted(live, "allocation"), were(live));
+    });
   }
 
-  void* allocate(std::size_t bytes) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  void* allocate(std::size_t bytes) BERTH_EXCLUDES(poll_mutex_, uses_.mutex) {
     constexpr std::size_t kBytesMax = std::numeric_limits<std::ptrdiff_t>::max() - kAlignment;
     if (bytes > kBytesMax)
       throw OutOfMemory(describe_impossible_request(kHostAllocatorName, bytes, kBytesMax,
@@ -77,8 +68,8 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
     }
     if (data == nullptr) refuse(bytes);
     try {
-      const MutexLock lock(mutex_);
-      blocks_.add(data, bytes);
+      const MutexLock lock(uses_.mutex);
+      blocks_.add(data, bytes, uses_.new_memory());
     } catch (...) {
       give_back(data, rounded);
       throw;
@@ -86,42 +77,42 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
     return data;
   }
 
-  void deallocate(void* data) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  void deallocate(void* data) BERTH_EXCLUDES(uses_.mutex) {
     std::size_t bytes = 0;
+    StreamUses::Memory awaited = 0;
     {
-      const MutexLock lock(mutex_);
-      if (require_live(data, "free").empty() || !origin_.is_here()) bytes = blocks_.remove(data);
+      const MutexLock lock(uses_.mutex);
+      awaited = require_live(data, "free");
+      if (uses_.has_uses(awaited) && origin_.is_here()) {
+        blocks_.defer(data);
+        ++pending_;
+      } else {
+        bytes = blocks_.remove(data);
+      }
     }
     if (bytes > 0) return give_back(data, bytes);
-    const MutexLock no_poll(poll_mutex_);  // and no stream ends while its use is marked
-    std::pair<HostBlocks::PendingId, HostUses> deferred;
-    {
-      const MutexLock lock(mutex_);
-      require_live(data, "free");
-      deferred = blocks_.defer(data);
-      ++pending_;
-    }
-    for (HostUse& use : deferred.second) marks_.try_mark(use);
-    const MutexLock lock(mutex_);
-    blocks_.swap_uses(deferred.first, deferred.second);
+    uses_.mark(awaited);
   }
 
-  void record_stream(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_) {
+  void record_stream(void* data, StreamRef stream) BERTH_EXCLUDES(uses_.mutex) {
     require_user(stream);
-    add_use(data, {stream, nullptr}, "record a stream on");
+    add_use(data, stream, {}, "record a stream on");
   }
 
-  void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
+  void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(poll_mutex_, uses_.mutex) {
     require_user(stream);
-    try {
-      return mark_use(data, stream);
-    } catch (const Exhausted&) {
-      poll_all();  // returns the events of completed frees
-    }
-    mark_use(data, stream);
+    const auto mark = [&] {
+      try {
+        return uses_.record(stream);
+      } catch (const Exhausted&) {
+        poll_all();  // returns the events of completed frees
+      }
+      return uses_.record(stream);
+    };
+    add_use(data, stream, mark(), "record a use of");
   }
 
-  std::size_t trim(std::size_t bytes_to_keep) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  std::size_t trim(std::size_t bytes_to_keep) BERTH_EXCLUDES(poll_mutex_, uses_.mutex) {
     const std::size_t before = budget_.reserved();
     poll_all();
     const HostBlocks::PendingId deferred_by = last_pending();
@@ -131,56 +122,35 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
   }
 
   /// Frees the blocks whose streams are done. Returns the number of bytes.
-  std::size_t poll_all() BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  std::size_t poll_all() BERTH_EXCLUDES(poll_mutex_, uses_.mutex) {
     if (pending_ == 0 || !origin_.is_here()) return 0;
     const MutexLock one_at_a_time(poll_mutex_);
     return poll(pending_);
   }
 
-  void stream_retiring(DeviceContext& context, CUstream native) noexcept override {
-    if (!origin_.is_here()) return;
-    const StreamRef stream(context, native);
-    if (!forget(stream)) return;
-    const WorkEnd end = mark_or_wait(stream, events_.of(context), kHostAllocatorName);
-    {
-      const MutexLock no_poll(poll_mutex_);
-      const MutexLock lock(mutex_);
-      blocks_.forget(stream);  // what other threads have marked meanwhile
-      if (end.state == WorkEnd::State::over) {
-        blocks_.drop(stream);
-      } else {
-        blocks_.mark(stream, end.event);
-      }
-    }
-    if (end.event != nullptr || end.state == WorkEnd::State::over) return;
-    marks_.report([&] {
-      return end.state == WorkEnd::State::captured
-                 ? "a stream is destroyed while it is captured: memory that it uses stays until "
-                   "the end"
-                 : "a stream ends of which the driver accepts no call: memory that it uses stays "
-                   "until the end";
-    });
+  void retire_stream(StreamRef stream) noexcept {
+    uses_.stream_retiring(stream.context(), stream.native());
   }
 
   [[nodiscard]] std::optional<HostBlocks::Found> find(const void* data) const
-      BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+      BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     return blocks_.find(data);
   }
-  [[nodiscard]] MemoryCounters counters() const BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  [[nodiscard]] MemoryCounters counters() const BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     return blocks_.counters();
   }
-  void reset_peaks() BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  void reset_peaks() BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     berth::reset_peaks(blocks_.counters());
   }
-  [[nodiscard]] MemorySnapshot snapshot() const BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  [[nodiscard]] MemorySnapshot snapshot() const BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     return blocks_.snapshot();
   }
-  void validate() const BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  void validate() const BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     blocks_.validate();
   }
 
@@ -193,108 +163,92 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
     origin_.require_here("a stream that uses memory of cpu");
     require_own_context(events_.registry(), stream.context(), "recorded for memory of cpu");
   }
-  void mark_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
-    // Of two marks of one stream, the later one counts, so marks are added in the order of
-    // recording.
-    const MutexLock in_order(record_mutex_);
-    // A captured stream cannot be marked: the free or a later poll marks the use.
-    add_use(data, {stream, marks_.mark(stream)}, "record a use of");
-  }
-  /// The marked uses of a stream that ends keep no handle. Whether it has other ones.
-  bool forget(StreamRef stream) BERTH_EXCLUDES(poll_mutex_, mutex_) {
-    const MutexLock no_poll(poll_mutex_);
-    const MutexLock lock(mutex_);
-    blocks_.forget(stream);
-    return blocks_.has_unmarked(stream);
-  }
-
-  HostUses& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_) {
-    if (HostUses* const uses = blocks_.find_uses(data)) return *uses;
+  StreamUses::Memory require_live(void* data, const char* action) BERTH_REQUIRES(uses_.mutex) {
+    if (const auto uses = blocks_.find_uses(data)) return *uses;
     throw InvalidArgument(blocks_.describe_foreign(data, action));
   }
 
-  void add_use(void* data, HostUse use, const char* action) BERTH_EXCLUDES(mutex_) {
-    HostUse replaced;
-    const MutexLock lock(mutex_);
-    require_live(data, action);
-    replaced = blocks_.add_use(data, std::move(use));
+  void add_use(void* data, StreamRef stream, RecordedEvent mark, const char* action)
+      BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
+    const StreamUses::Memory uses = require_live(data, action);
+    blocks_.prepare_defer(data);
+    uses_.add(uses, stream, mark);
   }
 
   /// Queries that many of the blocks that await streams, in turn.
-  std::size_t poll(std::size_t blocks) BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(mutex_) {
+  std::size_t poll(std::size_t blocks) BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(uses_.mutex) {
     const RelaxedCapture relaxed(events_.driver());
     std::size_t released = 0;
-    try {
-      for (; blocks > 0; --blocks) {
-        auto next = next_pending(last_polled_);
-        if (!next) break;
-        last_polled_ = next->first;
-        released +=
-            marks_.are_over(next->second) ? release(next->first) : keep(next->first, next->second);
-      }
-    } catch (const std::bad_alloc&) {  // queried again later; poll_some() must release a lock
+    for (; blocks > 0; --blocks) {
+      const auto next = next_pending(last_polled_);
+      if (!next) break;
+      last_polled_ = next->id;
+      if (uses_.are_over(next->uses)) released += release(next->id);
     }
     return released;
   }
 
-  void poll_some() BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  void poll_some() BERTH_EXCLUDES(poll_mutex_, uses_.mutex) {
     if (pending_ == 0 || !origin_.is_here()) return;
     if (!poll_mutex_.try_lock()) return;
     poll(kPolledPerAllocation);
     poll_mutex_.unlock();
   }
 
-  std::size_t release(HostBlocks::PendingId id) BERTH_EXCLUDES(mutex_) {
-    HostBlocks::Pending block;
+  /// 0 if another thread has released the block.
+  std::size_t release(HostBlocks::PendingId id) BERTH_REQUIRES(poll_mutex_) {
+    std::optional<HostBlocks::Pending> block;
     {
-      const MutexLock lock(mutex_);
+      const MutexLock lock(uses_.mutex);
       block = blocks_.remove_pending(id);
     }
-    give_back(block.data, block.bytes);
+    if (!block) return 0;
+    give_back(block->data, block->bytes);
     --pending_;  // last, so that a thread that sees no pending block sees its bytes in the budget
-    return block.bytes;
-  }
-  std::size_t keep(HostBlocks::PendingId id, HostUses& uses) BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    blocks_.swap_uses(id, uses);
-    return 0;
+    return block->bytes;
   }
 
   /// Waits for the oldest marked block, of those deferred by `deferred_by`, and frees it; false if
   /// there is none.
-  bool wait_for_one(HostBlocks::PendingId deferred_by) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  bool wait_for_one(HostBlocks::PendingId deferred_by) BERTH_EXCLUDES(poll_mutex_, uses_.mutex) {
     if (pending_ == 0 || !origin_.is_here()) return false;
-    for (HostBlocks::PendingId id = 0;;) {
-      const auto next = next_pending_unpolled(id);
-      if (!next || next->first <= id || next->first > deferred_by) return false;
-      id = next->first;
-      if (!marks_.wait_for(next->second)) continue;
-      poll_all();
-      const MutexLock lock(mutex_);
-      blocks_.counters().pending_free_waits += 1;
-      return !blocks_.has_pending(id);
+    HostBlocks::PendingId id = 0;
+    for (bool is_over = false; !is_over;) {
+      const auto next = next_unpolled(id);
+      if (!next || next->id <= id || next->id > deferred_by) return false;
+      id = next->id;
+      is_over = uses_.wait_for_marked(next->uses);
     }
+    const MutexLock one_at_a_time(poll_mutex_);
+    release(id);
+    poll(pending_);
+    const MutexLock lock(uses_.mutex);
+    blocks_.counters().pending_free_waits += 1;
+    return true;
   }
 
-  [[nodiscard]] HostBlocks::PendingId last_pending() const BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  [[nodiscard]] HostBlocks::PendingId last_pending() const BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     return blocks_.last_pending();
   }
-  [[nodiscard]] std::optional<std::pair<HostBlocks::PendingId, HostUses>> next_pending_unpolled(
-      HostBlocks::PendingId id) BERTH_EXCLUDES(poll_mutex_, mutex_) {
-    const MutexLock no_poll(poll_mutex_);
-    return next_pending(id);
-  }
-  [[nodiscard]] std::optional<std::pair<HostBlocks::PendingId, HostUses>> next_pending(
-      HostBlocks::PendingId id) const BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  [[nodiscard]] std::optional<HostBlocks::Next> next_pending(HostBlocks::PendingId id) const
+      BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     return blocks_.next_pending(id);
   }
 
+  /// Not while a poll returns memory, of which no record is left.
+  [[nodiscard]] std::optional<HostBlocks::Next> next_unpolled(HostBlocks::PendingId id)
+      BERTH_EXCLUDES(poll_mutex_, uses_.mutex) {
+    const MutexLock no_poll(poll_mutex_);
+    return next_pending(id);
+  }
+
   /// Null if the limit or malloc refuses.
-  void* obtain(std::size_t bytes) BERTH_EXCLUDES(mutex_) {
+  void* obtain(std::size_t bytes) BERTH_EXCLUDES(uses_.mutex) {
     if (!budget_.try_reserve(bytes)) {
-      const MutexLock lock(mutex_);
+      const MutexLock lock(uses_.mutex);
       ++blocks_.counters().limit_rejections;
       return nullptr;
     }
@@ -307,8 +261,8 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
     budget_.give_back(bytes);
   }
 
-  [[noreturn]] void refuse(std::size_t bytes) BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  [[noreturn]] void refuse(std::size_t bytes) BERTH_EXCLUDES(uses_.mutex) {
+    const MutexLock lock(uses_.mutex);
     ++blocks_.counters().out_of_memory;
     throw OutOfMemory(describe_out_of_memory({.allocator = kHostAllocatorName,
                                               .bytes_requested = bytes,
@@ -322,12 +276,10 @@ class BERTH_HIDDEN HostAllocator::Impl final : public StreamObserver {
   const ForkOrigin origin_;
   MemoryBudget budget_;
   const DeviceEventPools events_;
-  const HostUseMarks marks_;
-  Mutex record_mutex_;
   Mutex poll_mutex_;
   HostBlocks::PendingId last_polled_ BERTH_GUARDED_BY(poll_mutex_) = 0;
-  mutable ForkSafeMutex mutex_;
-  HostBlocks blocks_ BERTH_GUARDED_BY(mutex_);
+  StreamUses uses_;
+  HostBlocks blocks_ BERTH_GUARDED_BY(uses_.mutex);
   std::atomic<std::size_t> pending_ = 0;  ///< blocks that await streams
 };
 
@@ -377,7 +329,7 @@ std::size_t HostAllocator::release_unused(std::chrono::nanoseconds) {
 }
 
 void HostAllocator::retire_stream(StreamRef stream) noexcept {
-  impl_->stream_retiring(stream.context(), stream.native());
+  impl_->retire_stream(stream);
 }
 
 MemoryCounters HostAllocator::counters() const {

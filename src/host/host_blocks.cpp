@@ -18,10 +18,6 @@ std::uintptr_t address_of(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
-bool is_unmarked(const HostUse& use, StreamRef stream) {
-  return use.event == nullptr && use.stream == stream;
-}
-
 SegmentInfo segment_of(const BlockInfo& block) {
   return {.address = block.address, .bytes = block.bytes, .blocks = {block}};
 }
@@ -32,8 +28,8 @@ std::size_t HostBlocks::bytes_for(std::size_t bytes_requested) {
   return align_up(bytes_requested, HostAllocator::kAlignment);
 }
 
-void HostBlocks::add(void* data, std::size_t bytes_requested) {
-  const bool is_new = live_.emplace(data, Live{bytes_requested, {}, {}}).second;
+void HostBlocks::add(void* data, std::size_t bytes_requested, StreamUses::Memory uses) {
+  const bool is_new = live_.emplace(data, Live{bytes_requested, uses}).second;
   BERTH_CHECK(is_new);
   const std::size_t bytes = bytes_for(bytes_requested);
   ++counters_.allocations;
@@ -47,9 +43,9 @@ void HostBlocks::add(void* data, std::size_t bytes_requested) {
   count_metadata();
 }
 
-HostUses* HostBlocks::find_uses(const void* data) {
+std::optional<StreamUses::Memory> HostBlocks::find_uses(const void* data) const {
   const auto found = live_.find(data);
-  return found == live_.end() ? nullptr : &found->second.uses;
+  return found == live_.end() ? std::nullopt : std::optional(found->second.uses);
 }
 
 std::optional<HostBlocks::Found> HostBlocks::find(const void* data) const {
@@ -60,21 +56,12 @@ std::optional<HostBlocks::Found> HostBlocks::find(const void* data) const {
   return Found{const_cast<void*>(start), block.bytes_requested};
 }
 
-HostUse HostBlocks::add_use(void* data, HostUse use) {
+void HostBlocks::prepare_defer(void* data) {
   Live& block = live_.at(data);
-  if (block.deferred.empty()) {
-    PendingBlocks made;
-    made.emplace(PendingId{}, Pending{});
-    block.deferred = made.extract(made.begin());
-  }
-  const auto known = std::ranges::find(block.uses, use.stream, &HostUse::stream);
-  if (known == block.uses.end()) {
-    block.uses.push_back(std::move(use));
-    return {};
-  }
-  // A use without an event covers all work until the free.
-  if (known->event != nullptr) std::swap(*known, use);
-  return use;
+  if (!block.deferred.empty()) return;
+  PendingBlocks made;
+  made.emplace(PendingId{}, Pending{});
+  block.deferred = made.extract(made.begin());
 }
 
 std::string HostBlocks::describe_foreign(const void* data, const char* action) const {
@@ -97,73 +84,34 @@ std::size_t HostBlocks::remove(void* data) {
   return bytes_for(bytes_requested);
 }
 
-std::pair<HostBlocks::PendingId, HostUses> HostBlocks::defer(void* data) {
-  const auto found = live_.find(data);
-  const std::size_t bytes_requested = found->second.bytes_requested;
-  PendingBlocks::node_type pending = std::move(found->second.deferred);
-  pending.key() = last_id_ + 1;
-  pending.mapped() = {data, bytes_for(bytes_requested), {}};
-  pending_.insert(pending_.end(), std::move(pending));
-  HostUses uses = std::move(found->second.uses);
-  live_.erase(found);
-  count_free(bytes_requested);
+void HostBlocks::defer(void* data) {
+  auto live = live_.extract(data);
+  Live& block = live.mapped();
+  block.deferred.key() = ++last_id_;
+  block.deferred.mapped() = {data, bytes_for(block.bytes_requested), block.uses};
+  pending_.insert(pending_.end(), std::move(block.deferred));
+  count_free(block.bytes_requested);
   ++counters_.frees_deferred;
   raise_gauge(counters_.blocks_pending, 1);
   count_metadata();
-  return {++last_id_, std::move(uses)};
 }
 
-std::optional<std::pair<HostBlocks::PendingId, HostUses>> HostBlocks::next_pending(
-    PendingId id) const {
+std::optional<HostBlocks::Next> HostBlocks::next_pending(PendingId id) const {
   if (pending_.empty()) return std::nullopt;
   const auto after = pending_.upper_bound(id);
   const auto next = after == pending_.end() ? pending_.begin() : after;
-  return std::pair(next->first, next->second.uses);
+  return Next{next->first, next->second.uses};
 }
 
-HostBlocks::Pending HostBlocks::remove_pending(PendingId id) {
-  Pending block = std::move(pending_.extract(id).mapped());
+std::optional<HostBlocks::Pending> HostBlocks::remove_pending(PendingId id) {
+  const auto removed = pending_.extract(id);
+  if (removed.empty()) return std::nullopt;
+  const Pending& block = removed.mapped();
   ++counters_.frees_reclaimed;
   lower_gauge(counters_.blocks_pending, 1);
   count_release(block.bytes);
   count_metadata();
   return block;
-}
-
-void HostBlocks::forget(StreamRef stream) {
-  for_each_uses([&](HostUses& uses) {
-    for (HostUse& use : uses) {
-      if (use.event != nullptr && use.stream == stream) use.stream.reset();
-    }
-  });
-}
-
-bool HostBlocks::has_unmarked(StreamRef stream) const {
-  const auto has = [&](const auto& entry) {
-    return std::ranges::any_of(entry.second.uses,
-                               [&](const HostUse& use) { return is_unmarked(use, stream); });
-  };
-  return std::ranges::any_of(live_, has) || std::ranges::any_of(pending_, has);
-}
-
-void HostBlocks::mark(StreamRef stream, const SharedEvent& event) {
-  for_each_uses([&](HostUses& uses) {
-    for (HostUse& use : uses) {
-      if (is_unmarked(use, stream)) use = {std::nullopt, event};
-    }
-  });
-}
-
-void HostBlocks::drop(StreamRef stream) {
-  for_each_uses([&](HostUses& uses) {
-    std::erase_if(uses, [&](const HostUse& use) { return is_unmarked(use, stream); });
-  });
-}
-
-template <class Visit>
-void HostBlocks::for_each_uses(const Visit& visit) {
-  for (auto& [data, block] : live_) visit(block.uses);
-  for (auto& [id, block] : pending_) visit(block.uses);
 }
 
 MemorySnapshot HostBlocks::snapshot() const {

@@ -2,7 +2,6 @@
 // Source: CUDA Driver API, cuMemHostRegister, cuMemHostUnregister.
 #include "pinned/pinned_registrations.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -13,17 +12,12 @@
 
 #include "base/check.hpp"
 #include "base/format.hpp"
-#include "device/observe_devices.hpp"
 #include "pinned/pinned_segments.hpp"
 #include "stream/capture.hpp"
-#include "stream/mark_or_wait.hpp"
-#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
 namespace {
-
-constexpr const char* kWaiting = "pinned: waiting for work on registered memory";
 
 std::uintptr_t start_of(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
@@ -78,31 +72,31 @@ void check_range(const void* data, std::size_t bytes) {
 
 PinnedRegistrations::PinnedRegistrations(const DeviceRegistry& registry,
                                          const DeviceEventPools& events)
-    : registry_(registry), events_(events) {
-  add_observer_of_all(registry_, *this);
-}
+    : registry_(registry),
+      driver_(events.driver()),
+      uses_(events, "pinned", "memory may be unpinned before that work is over") {}
 
 PinnedRegistrations::~PinnedRegistrations() {
   if (!origin_.is_here()) return;
-  remove_observer_of_all(registry_, *this);
   for (;;) {
-    void* data = nullptr;
+    std::uintptr_t start = 0;
+    std::size_t bytes = 0;
     {
-      const MutexLock lock(mutex_);
+      const MutexLock lock(uses_.mutex);
       BERTH_CHECK(!entries_.empty() || bytes_ == 0);
       if (entries_.empty()) return;
-      const auto& [start, entry] = *entries_.begin();
-      data = reinterpret_cast<void*>(start);
-      driver().report(Severity::warning, [address = start, bytes = entry.bytes] {
-        return format_text("pinned: {} was still registered when the allocator was destroyed",
-                           describe_range(address, bytes));
-      });
+      start = entries_.begin()->first;
+      bytes = entries_.begin()->second.bytes;
     }
+    driver_.report(Severity::warning, [&] {
+      return format_text("pinned: {} was still registered when the allocator was destroyed",
+                         describe_range(start, bytes));
+    });
     try {
-      remove(data);
+      remove(reinterpret_cast<void*>(start));
     } catch (const std::exception& error) {  // an Error or std::bad_alloc
-      driver().report(Severity::error, "pinned: unregistering in a destructor", error);
-      drop(start_of(data));
+      driver_.report(Severity::error, "pinned: unregistering in a destructor", error);
+      drop(start);
     }
   }
 }
@@ -114,18 +108,18 @@ void PinnedRegistrations::add(void* data, std::size_t bytes) {
   CUresult result = CUDA_SUCCESS;
   try {
     const ContextScope scope(context);
-    const RelaxedCapture relaxed(driver());
+    const RelaxedCapture relaxed(driver_);
     make_host_progress(registry_);
-    result = driver().try_mem_host_register(data, bytes, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
+    result = driver_.try_mem_host_register(data, bytes, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
   } catch (...) {
     drop(start_of(data));
     throw;
   }
   if (result != CUDA_SUCCESS) {
     drop(start_of(data));
-    refuse(driver(), result, start_of(data), bytes);
+    refuse(driver_, result, start_of(data), bytes);
   }
-  const MutexLock lock(mutex_);
+  const MutexLock lock(uses_.mutex);
   Entry& entry = entries_.at(start_of(data));
   BERTH_CHECK(entry.state == State::beginning && entry.bytes == bytes);
   entry.state = State::live;
@@ -133,7 +127,7 @@ void PinnedRegistrations::add(void* data, std::size_t bytes) {
 }
 
 void PinnedRegistrations::claim(std::uintptr_t start, std::size_t bytes, DeviceContext& context) {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(uses_.mutex);
   const auto after = entries_.lower_bound(start);
   const auto overlaps = [&](const Entries::value_type& entry) {
     return entry.first < start + bytes && start < entry.first + entry.second.bytes;
@@ -144,12 +138,12 @@ void PinnedRegistrations::claim(std::uintptr_t start, std::size_t bytes, DeviceC
         format_text("pinned: {} cannot be registered: it overlaps {}, which is registered",
                     describe_range(start, bytes), describe_range(near->first, near->second.bytes)));
   }
-  const bool is_new = entries_.emplace(start, Entry{.bytes = bytes, .context = &context}).second;
+  const bool is_new = entries_.emplace(start, Entry{bytes, &context, uses_.new_memory()}).second;
   BERTH_CHECK(is_new);
 }
 
 void PinnedRegistrations::drop(std::uintptr_t start) {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(uses_.mutex);
   const auto found = entries_.find(start);
   BERTH_CHECK(found != entries_.end());
   if (found->second.state != State::beginning) bytes_ -= found->second.bytes;
@@ -160,7 +154,7 @@ void PinnedRegistrations::remove(void* data) {
   if (!origin_.is_here()) return;
   Entry* entry = nullptr;
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(uses_.mutex);
     const auto found = around(data);
     if (found == entries_.end() || found->first != start_of(data)) {
       throw InvalidArgument(format_text(
@@ -173,80 +167,27 @@ void PinnedRegistrations::remove(void* data) {
     entry->state = State::ending;  // no other call finds the entry
   }
   try {
-    wait_for_uses(*entry);
+    uses_.wait_for_all(entry->uses);
     unpin(*entry->context, data);
   } catch (...) {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(uses_.mutex);
     entry->state = State::live;
     throw;
   }
-  const MutexLock lock(mutex_);
-  BERTH_CHECK(entry->state == State::ending && entry->uses.empty() && bytes_ >= entry->bytes);
+  const MutexLock lock(uses_.mutex);
+  BERTH_CHECK(entry->state == State::ending && !uses_.has_uses(entry->uses) &&
+              bytes_ >= entry->bytes);
   bytes_ -= entry->bytes;
   entries_.erase(start_of(data));
 }
 
-void PinnedRegistrations::wait_for_uses(Entry& entry) {
-  while (mark_last_use(entry)) {
-    End end;
-    {
-      const MutexLock lock(mutex_);
-      if (!entry.uses.empty()) end = entry.uses.back().end;
-    }
-    if (end == nullptr) continue;
-    try {
-      sync_unchecked(end->ref());
-    } catch (const std::exception& error) {  // work that failed is over
-      driver().report(Severity::warning, kWaiting, error);
-    }
-    const MutexLock lock(mutex_);
-    // A stream that has ended meanwhile may have left a later end, or none.
-    if (!entry.uses.empty() && entry.uses.back().end == end) entry.uses.pop_back();
-  }
-}
-
-bool PinnedRegistrations::mark_last_use(Entry& entry) {
-  std::optional<StreamRef> named;
-  {
-    const MutexLock lock(mutex_);
-    if (entry.uses.empty()) return false;
-    Use& last = entry.uses.back();
-    if (last.end != nullptr) return true;
-    last.is_handle_used = true;
-    named = last.stream;
-  }
-  End end = end_of(*named);
-  const MutexLock lock(mutex_);
-  Use& last = entry.uses.back();
-  BERTH_CHECK(last.is_handle_used && last.stream == *named);
-  last.is_handle_used = false;
-  last.end = std::move(end);
-  if (last.end == nullptr) entry.uses.pop_back();
-  handle_use_ended_.notify_all();
-  return true;
-}
-
-PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const noexcept {
-  WorkEnd end = mark_or_wait(stream, events_.of(stream.context()), {});  // the caller waits anyway
-  if (end.state == WorkEnd::State::captured) {
-    driver().report(Severity::warning,
-                    "pinned: registered memory ends while a stream that uses it is captured, whose "
-                    "work cannot be waited for");
-  } else if (end.state == WorkEnd::State::unknown) {
-    driver().report(Severity::warning,
-                    "pinned: registered memory ends while a stream uses it of which the driver "
-                    "accepts no call");
-  }
-  return std::move(end.event);
-}
-
 void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
   const ContextScope scope(context);
-  const RelaxedCapture relaxed(driver());
+  const RelaxedCapture relaxed(driver_);
   make_host_progress(registry_);
-  const CUresult result = driver().try_mem_host_unregister(data);
+  const CUresult result = driver_.try_mem_host_unregister(data);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;  // Driver's exit rule
-  driver().raise(DriverCall::mem_host_unregister, result);
+  driver_.raise(DriverCall::mem_host_unregister, result);
 }
 
 PinnedRegistrations::Entries::iterator PinnedRegistrations::around(const void* data) {
@@ -260,95 +201,26 @@ PinnedRegistrations::Entries::iterator PinnedRegistrations::around(const void* d
 
 std::optional<PinnedRegistrations::Range> PinnedRegistrations::find(const void* data) const {
   if (bytes_ == 0 || !origin_.is_here()) return std::nullopt;
-  const MutexLock lock(mutex_);
+  const MutexLock lock(uses_.mutex);
   const auto found = const_cast<PinnedRegistrations*>(this)->around(data);
   if (found == entries_.end()) return std::nullopt;
   return Range{reinterpret_cast<void*>(found->first), found->second.bytes};
 }
 
-void PinnedRegistrations::add_use(Entry& entry, Use use) {
-  const auto same = std::ranges::find_if(entry.uses, [&](const Use& other) {
-    return !other.is_retired && other.stream == use.stream;
-  });
-  if (same == entry.uses.end()) {
-    entry.uses.push_back(std::move(use));
-  } else if (same->end != nullptr) {  // otherwise all of the stream's work counts already
-    same->end = std::move(use.end);
-  }
-}
-
 bool PinnedRegistrations::record_stream(const void* data, StreamRef stream) {
-  if (bytes_ == 0 || !origin_.is_here()) return false;
-  const MutexLock lock(mutex_);
-  const auto found = around(data);
-  if (found == entries_.end()) return false;
-  add_use(found->second, {stream, nullptr});
-  return true;
+  return bytes_ != 0 && origin_.is_here() && add_use(data, stream, {});
 }
 
 bool PinnedRegistrations::record_use(const void* data, StreamRef stream) {
-  if (!find(data)) return false;
-  // Of two marks of one stream, the later one counts, so marks are added in the order of recording.
-  const MutexLock in_order(record_mutex_);
-  End end = is_capturing(stream) ? nullptr : record(stream);
-  const MutexLock lock(mutex_);
+  return find(data) && add_use(data, stream, uses_.record(stream));
+}
+
+bool PinnedRegistrations::add_use(const void* data, StreamRef stream, RecordedEvent mark) {
+  const MutexLock lock(uses_.mutex);
   const auto found = around(data);
   if (found == entries_.end()) return false;
-  add_use(found->second, {stream, std::move(end)});
+  uses_.add(found->second.uses, stream, mark);
   return true;
-}
-
-void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
-  if (bytes_ == 0 || !origin_.is_here()) return;
-  const auto for_each_use = [&](const auto& visit) BERTH_UNDER_LOCK {
-    for (auto& [start, entry] : entries_) {
-      for (Use& use : entry.uses) {
-        if (use.stream == stream && !use.is_retired) visit(use);
-      }
-    }
-  };
-  bool is_used = false;
-  {
-    const MutexLock lock(mutex_);
-    for_each_use([&](Use& use) {
-      use.is_retired = use.end != nullptr;
-      is_used = is_used || !use.is_retired;
-    });
-  }
-  if (!is_used) return;
-  const WorkEnd end = mark_or_wait(stream, events_.of(stream.context()), "pinned");
-  {
-    const MutexLock lock(mutex_);
-    const auto is_handle_used = [&]() BERTH_UNDER_LOCK {
-      bool is_any_used = false;
-      for_each_use([&](const Use& use) { is_any_used = is_any_used || use.is_handle_used; });
-      return is_any_used;
-    };
-    while (is_handle_used()) handle_use_ended_.wait(mutex_);
-    for_each_use([&](Use& use) {
-      use.end = end.event;
-      use.is_retired = true;
-    });
-    for (auto& [start, entry] : entries_) {
-      std::erase_if(entry.uses,
-                    [](const Use& use) { return use.is_retired && use.end == nullptr; });
-    }
-  }
-  if (end.state == WorkEnd::State::captured) {
-    driver().report(Severity::warning,
-                    "pinned: a stream that uses registered memory is destroyed during a capture, "
-                    "so the completion of its work is unknown");
-  } else if (end.state == WorkEnd::State::unknown) {
-    driver().report(Severity::warning,
-                    "pinned: a stream that uses registered memory ends, and the driver accepts no "
-                    "call for it, so the completion of its work is unknown");
-  }
-}
-
-PinnedRegistrations::End PinnedRegistrations::record(StreamRef stream) const {
-  auto event = std::make_shared<EventLease>(events_.of(stream.context()).acquire());
-  record_unchecked(*event, stream);
-  return event;
 }
 
 }  // namespace berth

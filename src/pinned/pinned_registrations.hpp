@@ -7,23 +7,20 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <vector>
 
 #include "berth/device_registry.hpp"
 #include "berth/stream.hpp"
 
-#include "base/condition_variable.hpp"
 #include "base/fork.hpp"
-#include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "memory/order/device_event_pools.hpp"
-#include "memory/order/recorded_event.hpp"
+#include "memory/order/stream_uses.hpp"
 
 namespace berth {
 
 /// Contracts: PinnedAllocator.
 /// Threads  Any. No driver call is made under the lock.
-class PinnedRegistrations final : public StreamObserver {
+class PinnedRegistrations {
  public:
   struct Range {
     void* data;
@@ -33,67 +30,49 @@ class PinnedRegistrations final : public StreamObserver {
   /// Both outlive this.
   PinnedRegistrations(const DeviceRegistry& registry, const DeviceEventPools& events);
   /// Ends and reports the remaining registrations.
-  ~PinnedRegistrations() override;
+  ~PinnedRegistrations();
+  PinnedRegistrations(const PinnedRegistrations&) = delete;
+  PinnedRegistrations& operator=(const PinnedRegistrations&) = delete;
 
-  void add(void* data, std::size_t bytes) BERTH_EXCLUDES(mutex_);
-  void remove(void* data) BERTH_EXCLUDES(mutex_);
+  void add(void* data, std::size_t bytes) BERTH_EXCLUDES(uses_.mutex);
+  void remove(void* data) BERTH_EXCLUDES(uses_.mutex);
 
   /// The registration around `data`, or nullopt. None in a forked child.
-  [[nodiscard]] std::optional<Range> find(const void* data) const BERTH_EXCLUDES(mutex_);
+  [[nodiscard]] std::optional<Range> find(const void* data) const BERTH_EXCLUDES(uses_.mutex);
   /// False if `data` is in no registration.
-  bool record_stream(const void* data, StreamRef stream) BERTH_EXCLUDES(mutex_);
-  bool record_use(const void* data, StreamRef stream) BERTH_EXCLUDES(mutex_);
-  void retire_stream(StreamRef stream) noexcept BERTH_EXCLUDES(mutex_);
-  void stream_retiring(DeviceContext& context, CUstream stream) noexcept override {
-    retire_stream(StreamRef(context, stream));
+  bool record_stream(const void* data, StreamRef stream) BERTH_EXCLUDES(uses_.mutex);
+  bool record_use(const void* data, StreamRef stream) BERTH_EXCLUDES(uses_.mutex);
+  void retire_stream(StreamRef stream) noexcept BERTH_EXCLUDES(uses_.mutex) {
+    uses_.stream_retiring(stream.context(), stream.native());
   }
 
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  using End = SharedEvent;
-  struct Use {
-    StreamRef stream;
-    End end;                  ///< null: the work on the stream when the registration ends
-    bool is_retired = false;  ///< the handle may belong to another stream now
-    /// The thread that ends the registration uses the handle; the stream does not end meanwhile.
-    bool is_handle_used = false;
-  };
   enum class State : std::uint8_t { beginning, live, ending };
   struct Entry {
     std::size_t bytes;
     DeviceContext* context;  ///< the device that pinned it, and unpins it
+    StreamUses::Memory uses;
     State state = State::beginning;
-    std::vector<Use> uses{};
   };
   using Entries = std::map<std::uintptr_t, Entry>;
 
   /// Adds a registration that is beginning.
   void claim(std::uintptr_t start, std::size_t bytes, DeviceContext& context)
-      BERTH_EXCLUDES(mutex_);
-  void drop(std::uintptr_t start) BERTH_EXCLUDES(mutex_);
+      BERTH_EXCLUDES(uses_.mutex);
+  void drop(std::uintptr_t start) BERTH_EXCLUDES(uses_.mutex);
   /// The live registration around `data`, or the end.
-  [[nodiscard]] Entries::iterator around(const void* data) BERTH_REQUIRES(mutex_);
-  void add_use(Entry& entry, Use use) BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Entries::iterator around(const void* data) BERTH_REQUIRES(uses_.mutex);
+  bool add_use(const void* data, StreamRef stream, RecordedEvent mark) BERTH_EXCLUDES(uses_.mutex);
   void unpin(DeviceContext& context, void* data) const;
-  /// Waits for the uses of an ending registration. Without a lock: streams may end meanwhile.
-  void wait_for_uses(Entry& entry) BERTH_EXCLUDES(mutex_);
-  /// Gives the last of the uses an end, or drops the use. False if none is left.
-  bool mark_last_use(Entry& entry) BERTH_EXCLUDES(mutex_);
-  /// An event behind the stream's current work; null if there is nothing to wait for, or nothing
-  /// that could be waited for.
-  End end_of(StreamRef stream) const noexcept;
-  End record(StreamRef stream) const;
-  [[nodiscard]] const Driver& driver() const { return events_.driver(); }
 
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
-  const DeviceEventPools& events_;
+  const Driver& driver_;
   std::atomic<std::size_t> bytes_ = 0;
-  Mutex record_mutex_;  ///< before mutex_
-  mutable Mutex mutex_;
-  Entries entries_ BERTH_GUARDED_BY(mutex_);
-  ConditionVariable handle_use_ended_;
+  StreamUses uses_;
+  Entries entries_ BERTH_GUARDED_BY(uses_.mutex);
 };
 
 }  // namespace berth

@@ -13,15 +13,12 @@
 #include "stream/wait_after_failure.hpp"
 
 namespace berth {
-namespace {
 
-std::shared_ptr<const EventLease> mark(StreamRef stream, EventPool& events) {
+std::shared_ptr<const EventLease> record_event(StreamRef stream, EventPool& events) {
   auto event = std::make_shared<EventLease>(events.acquire());
   record_unchecked(*event, stream);
   return event;
 }
-
-}  // namespace
 
 WorkEnd mark_or_wait(StreamRef stream, EventPool& events, std::string_view who) noexcept {
   const Driver& driver = stream.context().driver();
@@ -31,7 +28,8 @@ WorkEnd mark_or_wait(StreamRef stream, EventPool& events, std::string_view who) 
     const bool may_have_marked = may_mark;
     try {
       if (is_capturing(stream)) return {WorkEnd::State::captured};
-      if (std::exchange(may_mark, false)) return {WorkEnd::State::marked, mark(stream, events)};
+      if (std::exchange(may_mark, false))
+        return {WorkEnd::State::marked, record_event(stream, events)};
       sync_unchecked(stream);
       return {WorkEnd::State::over};
     } catch (const std::exception& error) {  // an Error or std::bad_alloc

@@ -13,6 +13,11 @@
 
 namespace berth {
 
+/// Records an event behind the current work of `stream`, which is not captured. `events` of its
+/// device.
+/// Errors  DriverError. Exhausted: there is no event.
+[[nodiscard]] std::shared_ptr<const EventLease> record_event(StreamRef stream, EventPool& events);
+
 /// What is known of the end of the work that a stream held.
 struct WorkEnd {
   enum class State : std::uint8_t {

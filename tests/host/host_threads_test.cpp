@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory, pinned and pageable, while streams that use it are destroyed on other threads and
 // others poll.
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <sys/mman.h>
@@ -146,6 +147,95 @@ TEST_CASE_FIXTURE(HostTest,
   goes.join();
   CHECK(reports.all().empty());
   simulator.run_all();
+}
+
+TEST_CASE_FIXTURE(HostTest, "a call of the driver for one stream does not hold up other streams") {
+  // Such a call blocks while a queue is full, and while another thread has the driver's lock.
+  HostAllocator memory(registry, {});
+  const Stream one = stream();
+  std::optional<Stream> other(stream());
+  void* const blocking = memory.allocate_raw(1_KiB);
+  void* const data = memory.allocate_raw(1_KiB);
+  memory.record_stream(data, *other);
+  std::function<void()> call = [&] { memory.record_use(blocking, one); };
+  bool frees = true;
+  SUBCASE("a free during record_use()") {}
+  SUBCASE("a free during a free") {
+    memory.record_stream(blocking, one);
+    call = [&] { memory.deallocate(blocking); };
+  }
+  SUBCASE("a free during a poll") {
+    tap.refuse(DriverCall::event_record, CUDA_ERROR_UNKNOWN);
+    memory.record_stream(blocking, one);
+    memory.deallocate(blocking);
+    call = [&] { memory.release_unused({}); };
+  }
+  SUBCASE("the end of a stream during a free") {
+    memory.record_stream(blocking, one);
+    call = [&] { memory.deallocate(blocking); };
+    frees = false;
+  }
+  Meanwhile meanwhile([&] {
+    if (frees) {
+      memory.record_use(data, *other);
+      memory.deallocate(data);
+    } else {
+      other.reset();
+    }
+  });
+  tap.before(DriverCall::event_record, [&] { meanwhile.start(); });
+  call();
+  CHECK(meanwhile.was_done());
+  meanwhile.join();
+  simulator.run_all();
+  memory.trim(0);
+}
+
+TEST_CASE_FIXTURE(RegistrationTest,
+                  "a record on one stream does not hold up another stream of registered memory") {
+  const Stream one = stream();
+  const Stream other = stream();
+  Meanwhile records([&] { registrations.record_use(pages, other); });
+  tap.before(DriverCall::event_record, [&] { records.start(); });
+  registrations.record_use(pages, one);
+  CHECK(records.was_done());
+}
+
+TEST_CASE_FIXTURE(HostTest, "uses of a stream that two threads record at once are both awaited") {
+  HostAllocator memory(registry, {});
+  const Stream user = stream();
+  void* const data = memory.allocate_raw(1_KiB);
+  log.submit(user, "first");
+  meanwhile(DriverCall::event_record, [&] {
+    log.submit(user, "second");
+    memory.record_use(data, user);
+  });
+  memory.record_use(data, user);
+  memory.deallocate(data);
+  while (!log.is_done("second")) {
+    CHECK(memory.release_unused({}) == 0);
+    const ContextScope scope(context);
+    REQUIRE(simulator.run_next(user.ref().native()));
+  }
+  simulator.run_all();
+  CHECK(memory.release_unused({}) == 1_KiB);
+}
+
+TEST_CASE_FIXTURE(HostTest, "a use of host memory is marked by one thread") {
+  HostAllocator memory(registry, {});
+  const Stream user = stream();
+  void* const data = memory.allocate_raw(1_KiB);
+  memory.record_stream(data, user);
+  std::size_t released = 1;
+  Meanwhile polls([&] { released = memory.release_unused({}); });
+  tap.before(DriverCall::event_record, [&] { polls.start(); });
+  const std::uint64_t records = simulator.calls("cuEventRecord");
+  memory.deallocate(data);
+  polls.join();
+  CHECK(released == 0);
+  CHECK(simulator.calls("cuEventRecord") == records + 1);
+  simulator.run_all();
+  CHECK(memory.release_unused({}) == 1_KiB);
 }
 
 TEST_CASE_FIXTURE(HostTest, "trim of host memory ends while other threads free more of it") {

@@ -13,7 +13,7 @@
 #include "memory/source/mapping_notices.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
-#include "stream/unchecked.hpp"
+#include "stream/mark_or_wait.hpp"
 
 namespace berth {
 namespace {
@@ -23,9 +23,7 @@ constexpr const char* kRecordUse = "record a use of";
 }  // namespace
 
 SharedEvent StreamOrder::record(StreamRef stream) {
-  auto event = std::make_shared<EventLease>(events_(stream.context()).acquire());
-  record_unchecked(*event, stream);
-  return event;
+  return record_event(stream, events_(stream.context()));
 }
 
 SharedEvent StreamOrder::record_reclaiming(StreamRef stream) {
