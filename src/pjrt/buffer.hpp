@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers of a plug-in, and the events of the operations that fill them.
+// Buffers of a plug-in.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <span>
 
 #include "berth/device_backend.hpp"
 
-#include "pjrt/event_watch.hpp"
+#include "pjrt/api.hpp"
 
 namespace berth::pjrt {
 
@@ -73,27 +72,6 @@ class PjrtBuffer final : public DeviceBackend::Buffer {
  private:
   const NativeShare native_;
   const int device_;
-};
-
-/// Writes a buffer in parts, by a transfer manager.
-class PjrtFilling final : public DeviceBackend::Filling {
- public:
-  explicit PjrtFilling(EventWatch& watch) : api_(watch.api()), watch_(watch) {}
-  ~PjrtFilling() override;
-
-  /// Once. Errors  BackendError: null.
-  void own(TransferManager* manager);
-  /// Once, before the first write. `ready` is the event of the buffer.
-  void expect(Event* ready) { ready_ = ready; }
-
-  void write(std::size_t offset, std::span<const std::byte> content, bool is_last,
-             DeviceBackend::Done done) override;
-
- private:
-  const Api& api_;
-  EventWatch& watch_;
-  TransferManager* manager_ = nullptr;
-  Event* ready_ = nullptr;  ///< null again once the last write has begun
 };
 
 }  // namespace berth::pjrt
