@@ -82,8 +82,8 @@ void BufferSet::require_open() const {
   require_not_closed();
 }
 
-void BufferSet::begin_transfer(bool has_task) {
-  if (has_task) {
+void BufferSet::begin_transfer(bool has_notice) {
+  if (has_notice) {
     require_open();
     notices_.start();
   }

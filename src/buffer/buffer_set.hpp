@@ -103,8 +103,8 @@ class BufferSet {
   }
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
 
-  /// `has_task`: the transfer will post itself. Errors  As require_open(), and std::system_error.
-  void begin_transfer(bool has_task) BERTH_EXCLUDES(mutex_);
+  /// `has_notice`: the transfer will post itself. Errors  As require_open(), and std::system_error.
+  void begin_transfer(bool has_notice) BERTH_EXCLUDES(mutex_);
   void end_transfer() noexcept BERTH_EXCLUDES(mutex_);
   /// For callbacks of the program.
   void post(std::shared_ptr<Task> notice) noexcept { notices_.post(std::move(notice)); }
