@@ -119,7 +119,7 @@ void BufferTransfer::note_failure(std::exception_ptr failure) noexcept {
     is_stopped_ = true;
     wakes = has_part_tasks_;
   }
-  if (wakes) set_->wake_work();
+  if (wakes) set_->works().wake();
 }
 
 void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure,
@@ -241,7 +241,7 @@ void BufferTransfer::cancel() noexcept {
     is_stopped_ = true;
     wakes = has_part_tasks_;
   }
-  if (wakes) set_->wake_work();
+  if (wakes) set_->works().wake();
 }
 
 void BufferTransfer::abandon() noexcept {

@@ -208,7 +208,10 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
                                               std::span(static_cast<std::byte*>(data), bytes));
   }
 
-  std::size_t trim() { return set_->trim(); }
+  std::size_t trim() {
+    set_->require_open();
+    return set_->works().trim();
+  }
 
   [[nodiscard]] BufferCounters counters(Device device) const {
     static_cast<void>(registry_.backend(device));
