@@ -132,7 +132,8 @@ void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure
   if (part != nullptr) {
     add_bytes_done(std::exchange(bytes, 0));
     TaskThread& thread = part->thread;
-    part->is_busy = false;
+    const bool was_busy = part->is_busy.exchange(false);
+    BERTH_CHECK(was_busy);  // or another operation would use its memory by now
     part = nullptr;
     thread.wake();
   }
@@ -140,7 +141,7 @@ void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure
   bool reports = false;
   {
     const MutexLock lock(mutex_);
-    BERTH_CHECK(operations_ > 0);
+    BERTH_CHECK(operations_ > 0 && bytes <= this->bytes() - bytes_done_);
     bytes_done_ += bytes;
     if (--operations_ > 0) return;
     has_notice = has_notice_ && !is_withdrawn_;
@@ -201,6 +202,7 @@ bool BufferTransfer::goes_on() const {
 
 void BufferTransfer::add_bytes_done(std::size_t bytes) noexcept {
   const MutexLock lock(mutex_);
+  BERTH_CHECK(bytes <= this->bytes() - bytes_done_);
   bytes_done_ += bytes;
 }
 

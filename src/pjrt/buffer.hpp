@@ -7,6 +7,7 @@
 
 #include "berth/device_backend.hpp"
 
+#include "base/check.hpp"
 #include "pjrt/api.hpp"
 
 namespace berth::pjrt {
@@ -48,7 +49,10 @@ class NativeShare {
     return *this;
   }
 
-  [[nodiscard]] NativeBuffer* operator->() const { return buffer_.get(); }
+  [[nodiscard]] NativeBuffer* operator->() const {
+    BERTH_CHECK(buffer_ != nullptr);  // not dropped
+    return buffer_.get();
+  }
   /// From here on this owns nothing.
   void drop() noexcept;
   /// The same, unless this is the last one: false then.

@@ -32,7 +32,7 @@ class Both {
     std::exception_ptr failure;
     {
       const MutexLock lock(mutex_);
-      BERTH_CHECK(left_ > 0);
+      BERTH_CHECK(left_ > 0 && done_ != nullptr);
       if (failure_ == nullptr) failure_ = std::move(ended);
       if (--left_ > 0) return;
       failure = failure_;

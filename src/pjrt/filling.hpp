@@ -6,6 +6,7 @@
 
 #include "berth/device_backend.hpp"
 
+#include "base/check.hpp"
 #include "pjrt/event_watch.hpp"
 
 namespace berth::pjrt {
@@ -19,7 +20,10 @@ class PjrtFilling final : public DeviceBackend::Filling {
   /// Once. Errors  BackendError: null.
   void own(TransferManager* manager);
   /// Once, before the first write. `ready` is the event of the buffer.
-  void expect(Event* ready) { ready_ = ready; }
+  void expect(Event* ready) {
+    BERTH_CHECK(manager_ != nullptr && ready_ == nullptr);
+    ready_ = ready;
+  }
 
   void write(std::size_t offset, std::span<const std::byte> content, bool is_last,
              DeviceBackend::Done done) override;
