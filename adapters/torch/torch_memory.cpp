@@ -13,7 +13,7 @@
 namespace berth::torch {
 namespace {
 
-void print_report(berth_severity severity, const char* message, void*) {
+void print_report(void*, berth_severity severity, const char* message) {
   print(severity == BERTH_SEVERITY_ERROR ? "error" : "warning", message);
 }
 
@@ -44,7 +44,7 @@ Memory::Memory()
 berth_runtime* Memory::create(Memory* memory) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
   options.report = print_report;
-  options.on_pressure = [](std::size_t, void* self) {
+  options.on_pressure = [](void* self, std::size_t) {
     try {
       return static_cast<Memory*>(self)->close_released();
     } catch (const std::exception& error) {

@@ -17,7 +17,7 @@ extern "C" {
 /// `status` is BERTH_OK if all previous work is done, and otherwise the failure, which `message`
 /// describes; `message` is valid until the function returns. The function may call CUDA and berth,
 /// except for berth_runtime_destroy(). It must not throw or leave by longjmp().
-typedef void (*berth_completion_function)(berth_status status, const char* message, void* user);
+typedef void (*berth_completion_function)(void* user, berth_status status, const char* message);
 
 /// Calls `function` once, on a thread of berth, after the work that `stream` holds now is done or
 /// has failed. Callbacks of one stream run in the order of submission. berth_runtime_destroy()

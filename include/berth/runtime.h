@@ -34,14 +34,14 @@ typedef enum berth_severity { BERTH_SEVERITY_WARNING = 0, BERTH_SEVERITY_ERROR =
 /// Receives problems that no call can return: one line, valid until the function returns. Called on
 /// the thread that detected the problem, so possibly on several threads at once. Must not throw or
 /// leave by longjmp().
-typedef void (*berth_report_function)(berth_severity severity, const char* message, void* user);
+typedef void (*berth_report_function)(void* user, berth_severity severity, const char* message);
 
 /// Called when device memory is short and berth cannot return more without waiting, with the number
 /// of missing bytes. Frees what it can, and returns whether it freed memory. Called on the thread
 /// that requested memory, so possibly on several threads at once. It may call berth: if an
 /// allocation inside it runs short, the function is not called again, and the allocation may fail.
 /// Must not throw or leave by longjmp().
-typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
+typedef bool (*berth_pressure_function)(void* user, size_t bytes_needed);
 
 /// A range of device addresses that is mapped for an allocator.
 typedef struct berth_mapped_range {
@@ -57,9 +57,9 @@ typedef struct berth_mapped_range {
 /// it is unmapped again, and the request returns BERTH_OUT_OF_MEMORY. on_map of
 /// DeviceAllocatorOptions (device_allocator.hpp) says which ranges and when, which lock is held,
 /// and which functions the callbacks may call. Must not throw or leave by longjmp().
-typedef bool (*berth_map_function)(const berth_mapped_range* range, void* user);
+typedef bool (*berth_map_function)(void* user, const berth_mapped_range* range);
 /// Called before device memory is unmapped. Must not throw or leave by longjmp().
-typedef void (*berth_unmap_function)(const berth_mapped_range* range, void* user);
+typedef void (*berth_unmap_function)(void* user, const berth_mapped_range* range);
 
 /// A flag of berth_runtime_options: device memory comes in segments from cuMemAlloc, and is not
 /// mapped granule by granule into one address range.

@@ -29,7 +29,7 @@ class Gauge(ctypes.Structure):
     _fields_ = [("current", c_uint64), ("peak", c_uint64)]
 
 
-Pressure = ctypes.CFUNCTYPE(c_bool, c_size_t, c_void_p)
+Pressure = ctypes.CFUNCTYPE(c_bool, c_void_p, c_size_t)
 
 
 class MappedRange(ctypes.Structure):
@@ -43,9 +43,9 @@ class MappedRange(ctypes.Structure):
     ]
 
 
-Map = ctypes.CFUNCTYPE(c_bool, ctypes.POINTER(MappedRange), c_void_p)
-Unmap = ctypes.CFUNCTYPE(None, ctypes.POINTER(MappedRange), c_void_p)
-Report = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
+Map = ctypes.CFUNCTYPE(c_bool, c_void_p, ctypes.POINTER(MappedRange))
+Unmap = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(MappedRange))
+Report = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 
 class Sized(ctypes.Structure):

@@ -77,18 +77,18 @@ class Runtime(Unique):
             flags=flags,
         )
         if on_pressure is not None:
-            options.on_pressure = _abi.Pressure(lambda needed, _: bool(on_pressure(needed)))
+            options.on_pressure = _abi.Pressure(lambda _, needed: bool(on_pressure(needed)))
         if on_map is not None:
             options.on_map = _abi.Map(
-                lambda range, _: bool(on_map(MappedRange._of(range.contents)))
+                lambda _, range: bool(on_map(MappedRange._of(range.contents)))
             )
         if on_unmap is not None:
             options.on_unmap = _abi.Unmap(
-                lambda range, _: on_unmap(MappedRange._of(range.contents))
+                lambda _, range: on_unmap(MappedRange._of(range.contents))
             )
         if report is not None:
             options.report = _abi.Report(
-                lambda severity, message, _: report(
+                lambda _, severity, message: report(
                     SEVERITIES.get(severity, "error"), message.decode(errors="replace")
                 )
             )

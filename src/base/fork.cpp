@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fork.hpp"
 
+#include <atomic>
 #include <pthread.h>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "berth/error.hpp"
 
@@ -28,10 +27,12 @@ void ForkOrigin::refuse(std::string_view what) {
       std::string(kForkAdvice));
 }
 
-void keep_until_exit(std::shared_ptr<const void> kept) noexcept {
-  // A child has one thread, and the objects that it keeps are never destroyed.
-  static auto& all = *new std::vector<std::shared_ptr<const void>>;
-  all.push_back(std::move(kept));
+void KeptUntilExit::add(KeptUntilExit& kept) noexcept {
+  // Not guarded by a lock, which a thread of the parent may hold.
+  static constinit std::atomic<const KeptUntilExit*> last = nullptr;
+  kept.next = last.load(std::memory_order_relaxed);
+  while (!last.compare_exchange_weak(kept.next, &kept, std::memory_order_release)) {
+  }
 }
 
 void at_fork(void (*prepare)(), void (*parent)(), void (*child)()) {

@@ -3,8 +3,11 @@
 // held stay locked forever, and CUDA does not work in the child.
 #pragma once
 
-#include <memory>
+#include <cstddef>
+#include <new>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace berth {
 
@@ -32,9 +35,28 @@ class ForkOrigin {
   const int generation_;
 };
 
-/// Keeps an object that a forked child cannot destroy, because its destructor would wait for
-/// threads of the parent. It stays until the process ends, and leak checkers find it reachable.
-void keep_until_exit(std::shared_ptr<const void> kept) noexcept;
+/// Objects that are never destroyed, in a list that leak checkers find.
+struct KeptUntilExit {
+  const KeptUntilExit* next = nullptr;
+  static void add(KeptUntilExit& kept) noexcept;
+};
+
+/// Keeps the object of an owner such as std::unique_ptr: a forked child cannot destroy it, because
+/// its destructor would wait for threads of the parent. It stays until the process ends, and leak
+/// checkers find it reachable, unless there is no memory for the list.
+/// Threads  Safe from any thread: a child may have started threads.
+template <class Owner>
+void keep_until_exit(Owner owner) noexcept {
+  static_assert(std::is_nothrow_move_constructible_v<Owner>);
+  struct Kept : KeptUntilExit {
+    explicit Kept(Owner&& owner_) noexcept : owner(std::move(owner_)) {}
+    const Owner owner;
+  };
+  if (auto* const kept = new (std::nothrow) Kept(std::move(owner)))
+    return KeptUntilExit::add(*kept);
+  alignas(Owner) std::byte never_destroyed[sizeof(Owner)];
+  new (never_destroyed) Owner(std::move(owner));
+}
 
 /// Calls `prepare` before each fork() of this process, `parent` and `child` after it, on the thread
 /// that forks. For the whole life of the process.

@@ -43,8 +43,8 @@ BufferTransfer::BufferTransfer(std::shared_ptr<BufferSet> set, TransferName name
       set_(std::move(set)),
       name_(name),
       options_(std::move(options)),
-      has_task_(options_.on_done != nullptr || options_.keep_alive != nullptr) {
-  set_->begin_transfer(has_task_);
+      has_notice_(options_.on_done != nullptr || options_.keep_alive != nullptr) {
+  set_->begin_transfer(has_notice_);
 }
 
 BufferTransfer::~BufferTransfer() = default;
@@ -107,7 +107,7 @@ void BufferTransfer::begin_task() noexcept {
   const MutexLock lock(mutex_);
   BERTH_CHECK(operations_ > 0);
   ++operations_;
-  has_tasks_ = true;
+  has_part_tasks_ = true;
 }
 
 void BufferTransfer::note_failure(std::exception_ptr failure) noexcept {
@@ -117,9 +117,9 @@ void BufferTransfer::note_failure(std::exception_ptr failure) noexcept {
     if (failure_ != nullptr) return;
     failure_ = std::move(failure);
     is_stopped_ = true;
-    wakes = has_tasks_;
+    wakes = has_part_tasks_;
   }
-  if (wakes) set_->wake_work();
+  if (wakes) set_->works().wake();
 }
 
 void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure,
@@ -132,19 +132,20 @@ void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure
   if (part != nullptr) {
     add_bytes_done(std::exchange(bytes, 0));
     TaskThread& thread = part->thread;
-    part->is_busy = false;
+    const bool was_busy = part->is_busy.exchange(false);
+    BERTH_CHECK(was_busy);  // or another operation would use its memory by now
     part = nullptr;
     thread.wake();
   }
-  bool has_task = false;
+  bool has_notice = false;
   bool reports = false;
   {
     const MutexLock lock(mutex_);
-    BERTH_CHECK(operations_ > 0);
+    BERTH_CHECK(operations_ > 0 && bytes <= this->bytes() - bytes_done_);
     bytes_done_ += bytes;
     if (--operations_ > 0) return;
-    has_task = has_task_ && !is_withdrawn_;
-    reports = is_abandoned_ && !has_task;
+    has_notice = has_notice_ && !is_withdrawn_;
+    reports = is_abandoned_ && !has_notice;
     if (options_.on_done != nullptr) is_told_ = true;
     // Last: withdraw() may destroy the options when it sees this.
     BERTH_CHECK(!is_over_);
@@ -155,7 +156,7 @@ void BufferTransfer::end_operation(std::size_t bytes, std::exception_ptr failure
   if (reports) report_unless_told();
   // After this, no thread waits for this transfer.
   const std::shared_ptr<BufferSet> set = set_;
-  if (has_task) return set->post(shared_from_this());
+  if (has_notice) return set->post(shared_from_this());
   set->end_transfer();
 }
 
@@ -201,6 +202,7 @@ bool BufferTransfer::goes_on() const {
 
 void BufferTransfer::add_bytes_done(std::size_t bytes) noexcept {
   const MutexLock lock(mutex_);
+  BERTH_CHECK(bytes <= this->bytes() - bytes_done_);
   bytes_done_ += bytes;
 }
 
@@ -239,9 +241,9 @@ void BufferTransfer::cancel() noexcept {
     const MutexLock lock(mutex_);
     is_cancelled_ = true;
     is_stopped_ = true;
-    wakes = has_tasks_;
+    wakes = has_part_tasks_;
   }
-  if (wakes) set_->wake_work();
+  if (wakes) set_->works().wake();
 }
 
 void BufferTransfer::abandon() noexcept {

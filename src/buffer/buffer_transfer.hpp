@@ -90,7 +90,7 @@ class BufferTransfer final : public TransferState,
   const std::shared_ptr<BufferSet> set_;
   const TransferName name_;
   TransferOptions options_;  ///< of the thread that runs the task, once this is over
-  const bool has_task_;
+  const bool has_notice_;
   mutable Mutex mutex_;
   ConditionVariable over_;
   std::atomic<bool> is_stopped_ = false;
@@ -98,7 +98,7 @@ class BufferTransfer final : public TransferState,
   std::size_t operations_ BERTH_GUARDED_BY(mutex_) = 1;
   std::size_t bytes_done_ BERTH_GUARDED_BY(mutex_) = 0;
   std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);  ///< the first one
-  bool has_tasks_ BERTH_GUARDED_BY(mutex_) = false;
+  bool has_part_tasks_ BERTH_GUARDED_BY(mutex_) = false;
   bool is_cancelled_ BERTH_GUARDED_BY(mutex_) = false;
   bool waits_at_end_ BERTH_GUARDED_BY(mutex_) = false;  ///< abandon() waits
   bool is_withdrawn_ BERTH_GUARDED_BY(mutex_) = false;

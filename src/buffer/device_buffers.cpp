@@ -43,22 +43,6 @@ TransferOptions keeping(TransferOptions options, const HostBlock& block) {
   return options;
 }
 
-/// Checks the sizes of the parts of a scatter or gather.
-template <class Parts, class BytesOf>
-void require_sum(const char* name, const Parts& parts, const BytesOf& bytes_of, std::size_t bytes) {
-  if (parts.empty()) throw InvalidArgument(format_text("{}: no parts; accepted: some", name));
-  std::size_t left = bytes;
-  bool fits = true;
-  for (const auto& part : parts) {
-    fits = fits && bytes_of(part) <= left;
-    if (fits) left -= bytes_of(part);
-  }
-  if (fits && left == 0) return;
-  throw InvalidArgument(format_text(
-      "{}: the {} parts do not add up to {} B; accepted: parts that add up to the whole", name,
-      parts.size(), bytes));
-}
-
 }  // namespace
 
 class BERTH_HIDDEN DeviceBuffers::Impl {
@@ -147,8 +131,7 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
 
   std::vector<DeviceBuffer> scatter(const void* source, std::size_t bytes,
                                     std::span<const BufferShard> shards, TransferOptions options) {
-    require_sum(
-        "scatter", shards, [](const BufferShard& shard) { return shard.bytes; }, bytes);
+    require_sum(kScatterNames, bytes, shards, &BufferShard::bytes);
     if (bytes > 0) check_range(source, bytes, kSourceName);
     const std::size_t part_bytes = part_bytes_of(options, bytes);
     std::vector<std::shared_ptr<BufferState>> states;
@@ -194,8 +177,7 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
                         state.device().to_string()));
       }
     }
-    require_sum(
-        "gather", sources, [](const DeviceBuffer* source) { return source->bytes(); }, bytes);
+    require_sum(kGatherNames, bytes, sources, &DeviceBuffer::bytes);
     if (bytes > 0) check_range(target, bytes, kTargetName);
     const std::size_t part_bytes = part_bytes_of(options, bytes);
     return run_transfer(set_, TransferName{"gathering, first a buffer of", sources[0]->device()},
@@ -226,7 +208,10 @@ class BERTH_HIDDEN DeviceBuffers::Impl {
                                               std::span(static_cast<std::byte*>(data), bytes));
   }
 
-  std::size_t trim() { return set_->trim(); }
+  std::size_t trim() {
+    set_->require_open();
+    return set_->works().trim();
+  }
 
   [[nodiscard]] BufferCounters counters(Device device) const {
     static_cast<void>(registry_.backend(device));

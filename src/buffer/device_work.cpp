@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/check.hpp"
+
 namespace berth {
 
 std::shared_ptr<FileStaging> DeviceWork::staging(const std::shared_ptr<BufferSet>& set) {
@@ -13,6 +15,7 @@ std::shared_ptr<FileStaging> DeviceWork::staging(const std::shared_ptr<BufferSet
   // Without the lock, because a backend may take long to map memory. Only one thread is here.
   auto made = std::make_shared<FileStaging>(set, owner_, files_);
   const MutexLock lock(mutex_);
+  BERTH_CHECK(staging_ == nullptr);  // or trim() would not know all of it
   staging_ = std::move(made);
   return staging_;
 }

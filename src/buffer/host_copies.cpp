@@ -43,11 +43,12 @@ std::unique_ptr<DeviceBackend::Buffer> HostFills::add(const BufferState& state,
     buffer = require_given(std::move(begun.buffer), state);
     task_of(state).add(std::move(begun.filling), content);
   } else {
-    buffer = require_given(state.backend().create_buffer(
-                               index, content,
-                               state.set()->use_mapped(state.backend(), content,
-                                                       transfer().add_operation(state.bytes()))),
-                           state);
+    buffer =
+        require_given(state.backend().create_buffer(
+                          index, content,
+                          state.set()->mappings().use(state.backend(), content,
+                                                      transfer().add_operation(state.bytes()))),
+                      state);
   }
   state.set()->count_written(state.device(), state.bytes());
   return buffer;
@@ -58,8 +59,8 @@ void HostReads::add(const BufferState& source, std::size_t offset, std::span<std
     task_of(source).add(source.share(), offset, target);
   } else {
     source.backend().read(source.buffer(), offset, target,
-                          source.set()->use_mapped(source.backend(), target,
-                                                   transfer().add_operation(target.size())));
+                          source.set()->mappings().use(source.backend(), target,
+                                                       transfer().add_operation(target.size())));
   }
   source.set()->count_read(source.device(), target.size());
 }

@@ -15,7 +15,8 @@ namespace berth {
 HostMappingState::HostMappingState(std::shared_ptr<BufferSet> set, const RegisteredBackend& owner,
                                    std::span<std::byte> memory)
     : set_(std::move(set)), owner_(owner), memory_(memory) {
-  set_->add(*this);
+  set_->require_open();
+  set_->mappings().add(*this);
   try {
     if (!owner_.backend->map_host_memory(memory_)) {
       throw NotSupported(
@@ -34,10 +35,11 @@ HostMappingState::~HostMappingState() {
 
 template <class Unmap>
 void HostMappingState::leave(const Unmap& unmap) noexcept {
-  if (!set_->begin_unmapping(*this)) return;
+  HostMappings& all = set_->mappings();
+  if (!all.begin_end(*this)) return;
   unmap();
-  set_->remove(*this);  // only now may the same memory be mapped again
-  set_->end_transfer();
+  all.remove(*this);  // only now may the same memory be mapped again
+  all.end_end();
 }
 
 bool HostMappingState::overlaps(const DeviceBackend& backend,

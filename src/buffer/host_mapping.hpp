@@ -26,7 +26,7 @@ class HostMappingState {
   [[nodiscard]] std::span<std::byte> memory() const { return memory_; }
 
  private:
-  friend class BufferSet;
+  friend class HostMappings;
   [[nodiscard]] bool overlaps(const DeviceBackend& backend,
                               std::span<const std::byte> memory) const;
   template <class Unmap>
@@ -37,7 +37,7 @@ class HostMappingState {
   const std::shared_ptr<BufferSet> set_;
   const RegisteredBackend& owner_;  ///< not after the end of the Runtime
   const std::span<std::byte> memory_;
-  // Guarded by the lock of the set.
+  // Guarded by the lock of HostMappings.
   std::size_t uses_ = 0;    ///< operations
   bool is_ending_ = false;  ///< no operation uses the memory, nor begins to
 };

@@ -30,13 +30,13 @@ class HostTask : public PartTask {
   [[nodiscard]] std::size_t part_bytes() const { return part_bytes_; }
   /// Keeps mappings of the memory. Errors  std::bad_alloc.
   [[nodiscard]] std::shared_ptr<const void> hold_mapped(std::span<const std::byte> memory) const {
-    return set_->hold_mapped(backend_, memory);
+    return set_->mappings().hold(backend_, memory);
   }
   /// use() for an operation on `memory`.
   template <class Call>
   void use_memory(const Slot& slot, std::span<const std::byte> memory, const Call& call) {
     use(slot.part, memory.size(), [&](DeviceBackend::Done done) {
-      call(set_->use_mapped(backend_, memory, std::move(done)));
+      call(set_->mappings().use(backend_, memory, std::move(done)));
     });
   }
 

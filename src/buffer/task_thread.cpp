@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buffer/task_thread.hpp"
 
+#include <utility>
+
 #include "base/check.hpp"
 
 namespace berth {
 
 void TaskThread::post(std::shared_ptr<Task> task) noexcept {
-  const MutexLock lock(mutex_);
-  BERTH_CHECK(thread_.joinable() && !finishing_);  // or no thread would run the task
+  const MutexLock lock(thread_.mutex);
+  BERTH_CHECK(thread_.is_started());  // or no thread would run the task
   tasks_.add(std::move(task));
-  changed_.notify_one();
+  thread_.changed.notify_one();
 }
 
 std::shared_ptr<Task> TaskThread::next() {
-  const MutexLock lock(mutex_);
-  while (tasks_.is_empty() && !finishing_) changed_.wait(mutex_);
+  const MutexLock lock(thread_.mutex);
+  while (tasks_.is_empty() && !thread_.is_ending()) thread_.changed.wait(thread_.mutex);
   return tasks_.take();
 }
 
@@ -23,18 +25,11 @@ void TaskThread::loop() {
 }
 
 void TaskThread::finish() noexcept {
-  std::thread ending;
-  {
-    const MutexLock lock(mutex_);
-    finishing_ = true;
-    ending = std::move(thread_);
-    changed_.notify_one();
-  }
   BERTH_CHECK_USE(
-      ending.get_id() != std::this_thread::get_id(),
+      !thread_.is_current(),
       "a Runtime is destroyed in on_done of a copy of a buffer, or by the owner that the "
       "copy releases (keep_alive)");
-  if (ending.joinable()) ending.join();
+  thread_.end();
 }
 
 }  // namespace berth

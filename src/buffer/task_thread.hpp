@@ -4,12 +4,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <thread>
-#include <utility>
 
-#include "base/condition_variable.hpp"
-#include "base/mutex.hpp"
-#include "base/start_thread.hpp"
+#include "base/stoppable_thread.hpp"
 #include "base/task_queue.hpp"
 
 namespace berth {
@@ -24,17 +20,17 @@ class TaskThread {
 
   /// Starts the thread if there is none. Before the first post().
   /// Errors  Exhausted: the system starts no more threads.
-  void start() BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    if (!thread_.joinable()) thread_ = start_thread("buffers of backends", [this] { loop(); });
+  void start() BERTH_EXCLUDES(thread_.mutex) {
+    const MutexLock lock(thread_.mutex);
+    thread_.start("buffers of backends", [this] { loop(); });
   }
   /// Each task at most once, and none during or after finish().
-  void post(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(mutex_);
+  void post(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(thread_.mutex);
   /// For a task on the thread: returns once `is_true()`, which is asked at once and after each
   /// wake(), without the lock: it may take locks under which other threads call wake().
   /// Errors  Those of is_true().
   template <class Predicate>
-  void wait_until(const Predicate& is_true) BERTH_EXCLUDES(mutex_) {
+  void wait_until(const Predicate& is_true) BERTH_EXCLUDES(thread_.mutex) {
     for (;;) {
       const std::uint64_t seen = wakes();
       if (is_true()) return;
@@ -42,33 +38,30 @@ class TaskThread {
     }
   }
   /// After a change that the task on the thread may wait for.
-  void wake() noexcept BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  void wake() noexcept BERTH_EXCLUDES(thread_.mutex) {
+    const MutexLock lock(thread_.mutex);
     ++wakes_;
-    changed_.notify_one();
+    thread_.changed.notify_one();
   }
   /// Runs all posted tasks, and ends the thread. Not to be called on the thread.
-  void finish() noexcept BERTH_EXCLUDES(mutex_);
+  void finish() noexcept BERTH_EXCLUDES(thread_.mutex);
 
  private:
-  [[nodiscard]] std::uint64_t wakes() const BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
+  [[nodiscard]] std::uint64_t wakes() const BERTH_EXCLUDES(thread_.mutex) {
+    const MutexLock lock(thread_.mutex);
     return wakes_;
   }
-  void wait_for_wake(std::uint64_t seen) BERTH_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    while (wakes_ == seen) changed_.wait(mutex_);
+  void wait_for_wake(std::uint64_t seen) BERTH_EXCLUDES(thread_.mutex) {
+    const MutexLock lock(thread_.mutex);
+    while (wakes_ == seen) thread_.changed.wait(thread_.mutex);
   }
-  void loop() BERTH_EXCLUDES(mutex_);
+  void loop() BERTH_EXCLUDES(thread_.mutex);
   /// Null at the end.
-  std::shared_ptr<Task> next() BERTH_EXCLUDES(mutex_);
+  std::shared_ptr<Task> next() BERTH_EXCLUDES(thread_.mutex);
 
-  mutable Mutex mutex_;
-  ConditionVariable changed_;
-  std::uint64_t wakes_ BERTH_GUARDED_BY(mutex_) = 0;
-  TaskQueue tasks_ BERTH_GUARDED_BY(mutex_);
-  bool finishing_ BERTH_GUARDED_BY(mutex_) = false;
-  std::thread thread_ BERTH_GUARDED_BY(mutex_);
+  std::uint64_t wakes_ BERTH_GUARDED_BY(thread_.mutex) = 0;
+  TaskQueue tasks_ BERTH_GUARDED_BY(thread_.mutex);
+  StoppableThread thread_;
 };
 
 }  // namespace berth

@@ -29,7 +29,7 @@ Kind* as_kind(Allocator& any) noexcept {
 inline std::function<bool(std::size_t)> to_pressure(berth_pressure_function on_pressure,
                                                     void* user) {
   if (on_pressure == nullptr) return nullptr;
-  return [=](std::size_t bytes_needed) { return on_pressure(bytes_needed, user); };
+  return [=](std::size_t bytes_needed) { return on_pressure(user, bytes_needed); };
 }
 
 }  // namespace berth::capi

@@ -85,9 +85,9 @@ berth_event from_event(EventRef event) noexcept {
 
 CompletionQueue::Callback to_callback(berth_completion_function function, void* user) {
   return [function, user](const std::exception_ptr& failure) {
-    if (!failure) return function(BERTH_OK, "", user);
+    if (!failure) return function(user, BERTH_OK, "");
     const berth_status status = guarded([&] { std::rethrow_exception(failure); });
-    function(status, berth_last_error_message(), user);
+    function(user, status, berth_last_error_message());
   };
 }
 

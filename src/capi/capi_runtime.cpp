@@ -27,8 +27,8 @@ void set_unless_zero(std::size_t& option, std::size_t value) {
 ReportSink to_sink(berth_report_function report, void* user) {
   if (report == nullptr) return nullptr;
   return [=](const Report& what) {
-    report(what.severity == Severity::error ? BERTH_SEVERITY_ERROR : BERTH_SEVERITY_WARNING,
-           what.message.c_str(), user);
+    report(user, what.severity == Severity::error ? BERTH_SEVERITY_ERROR : BERTH_SEVERITY_WARNING,
+           what.message.c_str());
   };
 }
 
@@ -45,7 +45,7 @@ MappingCallback to_callback(berth_map_function on_map, void* user) {
   if (on_map == nullptr) return nullptr;
   return [=](const MappedRange& range) {
     const berth_mapped_range given = from_range(range);
-    if (on_map(&given, user)) return;
+    if (on_map(user, &given)) return;
     throw OutOfMemory(format_text("{}: on_map has refused {} of memory", range.device.to_string(),
                                   format_bytes(range.bytes)));
   };
@@ -55,7 +55,7 @@ MappingCallback to_callback(berth_unmap_function on_unmap, void* user) {
   if (on_unmap == nullptr) return nullptr;
   return [=](const MappedRange& range) {
     const berth_mapped_range given = from_range(range);
-    on_unmap(&given, user);
+    on_unmap(user, &given);
   };
 }
 

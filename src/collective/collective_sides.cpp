@@ -15,23 +15,16 @@
 namespace berth {
 namespace {
 
-/// The names of the parts in error messages.
-struct Names {
-  const char* collective;
-  const char* whole;
-  const char* shard;
-};
-
-Names names_of(Collective collective) {
+const CollectiveNames& names_of(Collective collective) {
   switch (collective) {
     case Collective::scatter:
-      return {"scatter", "source", "target"};
+      return kScatterNames;
     case Collective::gather:
-      return {"gather", "target", "source"};
+      return kGatherNames;
     case Collective::broadcast:
       break;
   }
-  return {"broadcast", "source", "target"};
+  return kBroadcastNames;
 }
 
 struct Range {
@@ -64,21 +57,7 @@ void check_overlaps(Collective collective, const Range& whole, std::vector<Range
   }
 }
 
-void check_sum(const Names& names, std::size_t bytes, std::span<const Shard> shards) {
-  std::size_t left = bytes;
-  bool is_enough = true;
-  for (const Shard& shard : shards) {
-    is_enough = is_enough && shard.bytes <= left;
-    if (is_enough) left -= shard.bytes;
-  }
-  if (is_enough && left == 0) return;
-  throw InvalidArgument(
-      format_text("the {} of a {} has {} B, and its {}s have {}; accepted: as many on both sides",
-                  names.whole, names.collective, bytes, names.shard,
-                  is_enough ? format_text("{} B", bytes - left) : "more"));
-}
-
-void check_equal(const Names& names, std::size_t bytes, std::span<const Shard> shards) {
+void check_equal(const CollectiveNames& names, std::size_t bytes, std::span<const Shard> shards) {
   for (std::size_t index = 0; index < shards.size(); ++index) {
     if (shards[index].bytes == bytes) continue;
     throw InvalidArgument(
@@ -104,7 +83,7 @@ void require_stream_of_device(const std::string& name, const CollectiveSide& sid
 
 /// A shard in host memory is copied by the device that owns the whole.
 void check_host_shard(const std::string& name, const CollectiveSide& shard,
-                      const CollectiveSide& whole, const Names& names) {
+                      const CollectiveSide& whole, const CollectiveNames& names) {
   if (!shard.is_host()) return;
   if (whole.is_host()) {
     throw InvalidArgument(
@@ -139,15 +118,12 @@ std::size_t CollectiveSides::bytes_of_shards() const {
 CollectiveSides find_sides(const DeviceRegistry& registry, const OwnHostMemory& own,
                            Collective collective, void* whole, std::size_t bytes, StreamRef stream,
                            std::span<const Shard> shards) {
-  const Names names = names_of(collective);
-  if (shards.empty()) {
-    throw InvalidArgument(
-        format_text("a {} without {}s; accepted: one or more", names.collective, names.shard));
-  }
+  const CollectiveNames& names = names_of(collective);
+  require_shards(names, shards.size());
   if (collective == Collective::broadcast)
     check_equal(names, bytes, shards);
   else
-    check_sum(names, bytes, shards);
+    require_sum(names, bytes, shards, &Shard::bytes);
 
   const auto find = [&](const Range& side, StreamRef its) {
     require_own_context(registry, its.context(), "part of a collective copy");

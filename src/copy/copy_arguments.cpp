@@ -165,6 +165,19 @@ void check_batch(std::span<const CopyRange> ranges) {
   }
 }
 
+void require_shards(const CollectiveNames& names, std::size_t shards) {
+  if (shards > 0) return;
+  throw InvalidArgument(
+      format_text("a {} without {}s; accepted: one or more", names.collective, names.shard));
+}
+
+void require_sum(const CollectiveNames& names, std::size_t bytes, std::optional<std::size_t> sum) {
+  if (sum == bytes) return;
+  throw InvalidArgument(format_text(
+      "the {} of a {} has {} B, and its {}s have {}; accepted: as many on both sides", names.whole,
+      names.collective, bytes, names.shard, sum ? format_text("{} B", *sum) : "more"));
+}
+
 bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
   const DeviceContext* device = &stream.context();
   if (to.device == nullptr && from.device == nullptr) return true;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -31,6 +33,31 @@ void check_rows(const PitchedTarget& target, const PitchedSource& source, std::s
                 std::size_t rows);
 /// No target may overlap another target or a source. Ranges of 0 bytes are ignored.
 void check_batch(std::span<const CopyRange> ranges);
+
+/// The names of a collective copy and its sides in error messages.
+struct CollectiveNames {
+  const char* collective;
+  const char* whole;
+  const char* shard;
+};
+inline constexpr CollectiveNames kScatterNames = {"scatter", "source", "target"};
+inline constexpr CollectiveNames kGatherNames = {"gather", "target", "source"};
+inline constexpr CollectiveNames kBroadcastNames = {"broadcast", "source", "target"};
+
+/// There are shards.
+void require_shards(const CollectiveNames& names, std::size_t shards);
+/// `sum` is nullopt if it exceeds the largest number of bytes.
+void require_sum(const CollectiveNames& names, std::size_t bytes, std::optional<std::size_t> sum);
+/// There are shards, and together they have as many bytes as the whole.
+template <class Shards, class BytesOf>
+void require_sum(const CollectiveNames& names, std::size_t bytes, const Shards& shards,
+                 const BytesOf& bytes_of) {
+  require_shards(names, shards.size());
+  std::optional<std::size_t> sum = 0;
+  for (const auto& shard : shards)
+    if (sum && __builtin_add_overflow(*sum, std::invoke(bytes_of, shard), &*sum)) sum.reset();
+  require_sum(names, bytes, sum);
+}
 
 /// Whether `stream` belongs to the device of either side. True if neither side is device memory.
 bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);

@@ -50,7 +50,7 @@ RegisteredBackend::RegisteredBackend(DeviceType type_, std::unique_ptr<DeviceBac
 
 RegisteredBackend::~RegisteredBackend() {
   // Its destruction may need threads that only the parent of a forked child has.
-  if (!origin.is_here()) keep_until_exit(std::shared_ptr<const void>(std::move(backend)));
+  if (!origin.is_here()) keep_until_exit(std::move(backend));
 }
 
 std::string RegisteredBackend::list() const {

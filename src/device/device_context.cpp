@@ -21,7 +21,7 @@ DeviceContext::~DeviceContext() {
   // Each of berth's has been removed, otherwise it would be called after its end.
   BERTH_CHECK_USE(
       !driver_.is_here() ||
-          (observers_.empty() && host_progress_.is_empty() && peer_access_.is_empty()),
+          (observers_.is_empty() && host_progress_.is_empty() && peer_access_.is_empty()),
       "an allocator, a Copier or a HandlePool of the program outlives the Runtime whose "
       "devices it uses");
   if (is_used()) driver_.primary_ctx_release_or_report(native_);
@@ -72,7 +72,10 @@ void DeviceContext::remove_observer(StreamObserver& observer) noexcept {
 }
 
 void DeviceContext::retire_stream(CUstream stream) noexcept {
-  if (driver_.is_here()) observers_.notify(*this, stream);
+  if (driver_.is_here()) {
+    observers_.call_each(
+        [&](StreamObserver& observer) { observer.stream_retiring(*this, stream); });
+  }
   seen_captures_.update(stream, false);  // which ends with the stream
 }
 

@@ -14,12 +14,13 @@
 
 #include "berth/device.hpp"
 
+#include "device/call_list.hpp"
 #include "device/handle_set.hpp"
 #include "device/host_progress.hpp"
 #include "device/owned_streams.hpp"
 #include "device/peer_access.hpp"
 #include "device/seen_captures.hpp"
-#include "device/stream_observers.hpp"
+#include "device/stream_observer.hpp"
 #include "driver/driver.hpp"
 #include "driver/once_value.hpp"
 
@@ -79,7 +80,7 @@ class DeviceContext {
   /// Access of other devices to this one's memory.
   [[nodiscard]] PeerAccess& peer_access() noexcept { return peer_access_; }
 
-  /// An observer is removed before it is destroyed. Contracts: StreamObservers.
+  /// An observer is removed before it is destroyed. Contracts: CallList.
   /// No effect in a forked child.
   void add_observer(StreamObserver& observer);
   void remove_observer(StreamObserver& observer) noexcept;
@@ -87,7 +88,7 @@ class DeviceContext {
   void retire_stream(CUstream stream) noexcept;
 
   /// The host work that streams of the device wait for; src/stream/wait.hpp does it before a wait.
-  [[nodiscard]] HostProgressList& host_progress() noexcept { return host_progress_; }
+  [[nodiscard]] CallList<HostProgress>& host_progress() noexcept { return host_progress_; }
 
   /// Contracts: OwnedStreams.
   void own_stream(CUstream stream) { owned_streams_.add(stream); }
@@ -112,8 +113,8 @@ class DeviceContext {
   HandleSet<CUevent> pooled_events_;
   SeenCaptures seen_captures_;
   PeerAccess peer_access_{*this};
-  StreamObservers observers_;
-  HostProgressList host_progress_;
+  CallList<StreamObserver> observers_;
+  CallList<HostProgress> host_progress_;
   OwnedStreams owned_streams_;
   std::atomic<std::size_t> graphs_live_ = 0;
 };

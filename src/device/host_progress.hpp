@@ -6,13 +6,6 @@
 
 #include <cuda.h>
 
-#include <atomic>
-#include <cstddef>
-#include <list>
-
-#include "base/condition_variable.hpp"
-#include "base/mutex.hpp"
-
 namespace berth {
 
 class DeviceContext;
@@ -29,37 +22,6 @@ class HostProgress {
   /// waits for unrelated work is not delayed. The caller may hold locks of berth's: this function
   /// frees no memory and runs no code of the program.
   virtual void make_progress(DeviceContext& context) noexcept = 0;
-};
-
-/// Threads  Safe from any thread.
-class HostProgressList {
- public:
-  /// Errors  std::bad_alloc: nothing is changed.
-  void add(HostProgress& progress);
-  /// Waits for calls of other threads into `progress`, which may then be destroyed. Must not be
-  /// called from within such a call.
-  void remove(HostProgress& progress) noexcept;
-  /// Whether each entry has been removed.
-  [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }
-
-  // Calls HostProgress::make_progress() of each entry.
-  void make_progress(DeviceContext& context, CUstream stream) noexcept;
-  void make_progress(DeviceContext& context) noexcept;
-
- private:
-  struct Entry {
-    HostProgress* progress;
-    std::size_t calls = 0;
-    bool is_removed = false;
-  };
-
-  template <class... Call>
-  void call_each(Call&... what) noexcept;
-
-  Mutex mutex_;
-  ConditionVariable returned_;
-  std::list<Entry> entries_ BERTH_GUARDED_BY(mutex_);
-  std::atomic<std::size_t> count_ = 0;  ///< of entries_, so that most waits take no lock
 };
 
 }  // namespace berth

@@ -3,6 +3,7 @@
 // on the loader's search path.
 #include "berth/pjrt.hpp"
 
+#include <atomic>
 #include <string>
 
 #include "berth/error.hpp"
@@ -21,7 +22,7 @@ using Open = decltype(berth_pjrt_open);
 
 constexpr const char* kLibrary = "libberth_pjrt.so.0";
 
-Open* find_open() {
+Open* load_open() {
   if (&berth_pjrt_open != nullptr) return &berth_pjrt_open;
   std::string problem;
   if (void* const found = find_in_own_library(kLibrary, "berth_pjrt_open", problem))
@@ -33,8 +34,19 @@ Open* find_open() {
                   kLibrary, problem));
 }
 
+/// Several threads may load the library, which the loader does once: no thread waits for another
+/// one, which a forked child may lack.
+Open* find_open() {
+  static constinit std::atomic<Open*> loaded = nullptr;
+  Open* open = loaded.load(std::memory_order_acquire);
+  if (open != nullptr) return open;
+  open = load_open();
+  loaded.store(open, std::memory_order_release);
+  return open;
+}
+
 std::unique_ptr<DeviceBackend> open(const PjrtPlugin& plugin, const char* topology) {
-  static Open* const open_in_library = find_open();
+  Open* const open_in_library = find_open();
   PjrtRequest request;
   request.plugin = &plugin;
   request.topology = topology;

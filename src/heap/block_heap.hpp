@@ -248,7 +248,7 @@ class BlockHeap {
   /// Creates it if it does not exist.
   Owned& of(OwnerId owner) {
     if (owner == last_owner_) [[likely]]
-      return *last_owned_;
+      return *owned_by_last_;
     return owner == kUnowned ? unowned_ : look_up(owner);
   }
   Owned& look_up(OwnerId owner);
@@ -256,7 +256,7 @@ class BlockHeap {
   /// Null if it is not there.
   [[nodiscard]] const Owned* find_owned(OwnerId owner) const {
     if (owner == last_owner_) [[likely]]
-      return last_owned_;
+      return owned_by_last_;
     const auto found = owned_.find(owner);
     return found == owned_.end() ? nullptr : found->second.get();
   }
@@ -350,7 +350,7 @@ class BlockHeap {
   /// in each step.
   std::vector<Owners::node_type> spares_;
   OwnerId last_owner_ = kUnowned;  ///< of the last call, and usually of the next one
-  Owned* last_owned_ = &unowned_;
+  Owned* owned_by_last_ = &unowned_;
   Segments segments_;
   mutable std::size_t segments_with_starts_ = 0;
   /// With capacity for each held block, so that release_held() cannot fail.

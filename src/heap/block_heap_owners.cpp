@@ -30,8 +30,8 @@ BlockHeap::Owned& BlockHeap::look_up(OwnerId owner) {
   auto found = owned_.find(owner);
   if (found == owned_.end()) found = make_owned(owner);
   last_owner_ = owner;
-  last_owned_ = found->second.get();
-  return *last_owned_;
+  owned_by_last_ = found->second.get();
+  return *owned_by_last_;
 }
 
 BlockHeap::Owners::iterator BlockHeap::make_owned(OwnerId owner) {
@@ -56,7 +56,7 @@ void BlockHeap::drop_if_done(OwnerId owner) noexcept {
   Owners::node_type spare = owned_.extract(found);
   if (spares_.size() < kSparesMax) spares_.push_back(std::move(spare));
   last_owner_ = kUnowned;
-  last_owned_ = &unowned_;
+  owned_by_last_ = &unowned_;
 }
 
 const HoleIndex& BlockHeap::holes_of_all() const {

@@ -2,12 +2,9 @@
 #include "memory/background_thread.hpp"
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
-#include "base/condition_variable.hpp"
-#include "base/mutex.hpp"
-#include "base/start_thread.hpp"
+#include "base/stoppable_thread.hpp"
 
 namespace berth {
 
@@ -15,12 +12,11 @@ struct BackgroundThread::State {
   State(Work todo, std::optional<std::chrono::nanoseconds> interval)
       : work(std::move(todo)), period(interval) {}
 
-  void start_once() BERTH_REQUIRES(mutex) {
-    if (!ends && !thread.joinable())
-      thread = start_thread("the background work of an allocator", [this] { run(); });
+  void start() BERTH_REQUIRES(thread.mutex) {
+    thread.start("the background work of an allocator", [this] { run(); });
   }
 
-  void run() BERTH_EXCLUDES(mutex) {
+  void run() BERTH_EXCLUDES(thread.mutex) {
     while (begin_work()) {
       work();
       end_work();
@@ -28,45 +24,42 @@ struct BackgroundThread::State {
   }
 
   /// Waits until work is due; false: there is no more.
-  bool begin_work() BERTH_EXCLUDES(mutex) {
-    const MutexLock lock(mutex);
+  bool begin_work() BERTH_EXCLUDES(thread.mutex) {
+    const MutexLock lock(thread.mutex);
     wait_until_due();
-    if (ends) return false;
+    if (thread.is_ending()) return false;
     requested = false;
     busy = true;
     return true;
   }
-  void end_work() BERTH_EXCLUDES(mutex) {
-    const MutexLock lock(mutex);
+  void end_work() BERTH_EXCLUDES(thread.mutex) {
+    const MutexLock lock(thread.mutex);
     busy = false;
-    changed.notify_all();
+    thread.changed.notify_all();
   }
 
-  void wait_until_due() BERTH_REQUIRES(mutex) {
+  void wait_until_due() BERTH_REQUIRES(thread.mutex) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + period.value_or(std::chrono::nanoseconds::zero());
-    while (!ends && !requested && (!period || Clock::now() < end)) {
+    while (!thread.is_ending() && !requested && (!period || Clock::now() < end)) {
       if (period)
-        changed.wait_until(mutex, end);
+        thread.changed.wait_until(thread.mutex, end);
       else
-        changed.wait(mutex);
+        thread.changed.wait(thread.mutex);
     }
   }
 
   const Work work;
   const std::optional<std::chrono::nanoseconds> period;
-  Mutex mutex;
-  ConditionVariable changed;
-  bool requested BERTH_GUARDED_BY(mutex) = false;
-  bool busy BERTH_GUARDED_BY(mutex) = false;
-  bool ends BERTH_GUARDED_BY(mutex) = false;
-  std::thread thread;  ///< guarded by mutex until ends
+  bool requested BERTH_GUARDED_BY(thread.mutex) = false;
+  bool busy BERTH_GUARDED_BY(thread.mutex) = false;
+  StoppableThread thread;
 };
 
 BackgroundThread::BackgroundThread(Work work, std::optional<std::chrono::nanoseconds> period)
     : state_(std::make_unique<State>(std::move(work), period)) {
-  const MutexLock lock(state_->mutex);
-  if (period) state_->start_once();
+  const MutexLock lock(state_->thread.mutex);
+  if (period) state_->start();
 }
 
 BackgroundThread::~BackgroundThread() {
@@ -76,36 +69,33 @@ BackgroundThread::~BackgroundThread() {
     keep_until_exit(std::move(state_));
     return;
   }
-  end();
+  end();  // before state_ goes, which the work may use through is_ending()
 }
 
 void BackgroundThread::end() {
-  {
-    const MutexLock lock(state_->mutex);
-    state_->ends = true;
-  }
-  state_->changed.notify_all();
-  if (state_->thread.joinable()) state_->thread.join();
+  state_->thread.end();
 }
 
 bool BackgroundThread::is_ending() const {
-  const MutexLock lock(state_->mutex);
-  return state_->ends;
+  const MutexLock lock(state_->thread.mutex);
+  return state_->thread.is_ending();
 }
 
 void BackgroundThread::request() {
   {
-    const MutexLock lock(state_->mutex);
-    state_->start_once();
+    const MutexLock lock(state_->thread.mutex);
+    state_->start();
     if (std::exchange(state_->requested, true)) return;
   }
-  state_->changed.notify_all();
+  state_->thread.changed.notify_all();
 }
 
 void BackgroundThread::wait_until_done() {
   if (!origin_.is_here()) return;
-  const MutexLock lock(state_->mutex);
-  while (!state_->ends && (state_->requested || state_->busy)) state_->changed.wait(state_->mutex);
+  StoppableThread& thread = state_->thread;
+  const MutexLock lock(thread.mutex);
+  while (!thread.is_ending() && (state_->requested || state_->busy))
+    thread.changed.wait(thread.mutex);
 }
 
 }  // namespace berth

@@ -114,8 +114,8 @@ class MemoryBudget {
       const MutexLock lock(budget_.changes_mutex_);
       BERTH_CHECK(budget_.changes_under_way_ > 0);
       --budget_.changes_under_way_;
-      ++budget_.changes_made_;
-      budget_.change_made_.notify_all();
+      ++budget_.change_count_;
+      budget_.changed_.notify_all();
     }
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
@@ -129,8 +129,8 @@ class MemoryBudget {
     MemoryBudget& all = root();
     const MutexLock lock(all.changes_mutex_);
     if (all.changes_under_way_ == 0) return false;
-    const std::uint64_t made = all.changes_made_;
-    while (all.changes_made_ == made) all.change_made_.wait(all.changes_mutex_);
+    const std::uint64_t made = all.change_count_;
+    while (all.change_count_ == made) all.changed_.wait(all.changes_mutex_);
     return true;
   }
 
@@ -174,9 +174,9 @@ class MemoryBudget {
   std::atomic<std::size_t> reserved_ = 0;
   std::atomic<std::uint64_t> room_increases_ = 0;
   Mutex changes_mutex_;
-  ConditionVariable change_made_;
+  ConditionVariable changed_;
   int changes_under_way_ BERTH_GUARDED_BY(changes_mutex_) = 0;
-  std::uint64_t changes_made_ BERTH_GUARDED_BY(changes_mutex_) = 0;
+  std::uint64_t change_count_ BERTH_GUARDED_BY(changes_mutex_) = 0;
 };
 
 }  // namespace berth

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers of a plug-in, and the events of the operations that fill them.
+// Buffers of a plug-in.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <span>
 
 #include "berth/device_backend.hpp"
 
-#include "pjrt/event_watch.hpp"
+#include "base/check.hpp"
+#include "pjrt/api.hpp"
 
 namespace berth::pjrt {
 
@@ -49,7 +49,10 @@ class NativeShare {
     return *this;
   }
 
-  [[nodiscard]] NativeBuffer* operator->() const { return buffer_.get(); }
+  [[nodiscard]] NativeBuffer* operator->() const {
+    BERTH_CHECK(buffer_ != nullptr);  // not dropped
+    return buffer_.get();
+  }
   /// From here on this owns nothing.
   void drop() noexcept;
   /// The same, unless this is the last one: false then.
@@ -73,27 +76,6 @@ class PjrtBuffer final : public DeviceBackend::Buffer {
  private:
   const NativeShare native_;
   const int device_;
-};
-
-/// Writes a buffer in parts, by a transfer manager.
-class PjrtFilling final : public DeviceBackend::Filling {
- public:
-  explicit PjrtFilling(EventWatch& watch) : api_(watch.api()), watch_(watch) {}
-  ~PjrtFilling() override;
-
-  /// Once. Errors  BackendError: null.
-  void own(TransferManager* manager);
-  /// Once, before the first write. `ready` is the event of the buffer.
-  void expect(Event* ready) { ready_ = ready; }
-
-  void write(std::size_t offset, std::span<const std::byte> content, bool is_last,
-             DeviceBackend::Done done) override;
-
- private:
-  const Api& api_;
-  EventWatch& watch_;
-  TransferManager* manager_ = nullptr;
-  Event* ready_ = nullptr;  ///< null again once the last write has begun
 };
 
 }  // namespace berth::pjrt

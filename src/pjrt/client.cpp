@@ -13,6 +13,7 @@
 #include "base/format.hpp"
 #include "pjrt/buffer.hpp"
 #include "pjrt/description.hpp"
+#include "pjrt/filling.hpp"
 #include "pjrt/given.hpp"
 #include "pjrt/named_value.hpp"
 

@@ -11,7 +11,6 @@
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
-#include "base/start_thread.hpp"
 #include "pjrt/waiters.hpp"
 
 namespace berth::pjrt {
@@ -33,7 +32,7 @@ class Both {
     std::exception_ptr failure;
     {
       const MutexLock lock(mutex_);
-      BERTH_CHECK(left_ > 0);
+      BERTH_CHECK(left_ > 0 && done_ != nullptr);
       if (failure_ == nullptr) failure_ = std::move(ended);
       if (--left_ > 0) return;
       failure = failure_;
@@ -75,15 +74,8 @@ bool take_refused(WaiterId id) noexcept {
 }  // namespace
 
 EventWatch::~EventWatch() {
-  std::thread ending;
-  {
-    const MutexLock lock(mutex_);
-    BERTH_CHECK(waiters_ == 0);
-    is_ending_ = true;
-    ending = std::move(thread_);
-    changed_.notify_all();
-  }
-  if (ending.joinable()) ending.join();
+  const MutexLock lock(thread_.mutex);
+  BERTH_CHECK(waiters_ == 0);
 }
 
 void EventWatch::when_ready(const char* function, Event* event, DeviceBackend::Done done) noexcept {
@@ -200,23 +192,23 @@ std::exception_ptr EventWatch::failure_of(const char* function, Event* event) co
 }
 
 void EventWatch::add_waiter() {
-  const MutexLock lock(mutex_);
-  if (!thread_.joinable()) thread_ = start_thread("events of a plug-in", [this] { loop(); });
-  if (waiters_++ == 0) changed_.notify_all();
+  const MutexLock lock(thread_.mutex);
+  thread_.start("events of a plug-in", [this] { loop(); });
+  if (waiters_++ == 0) thread_.changed.notify_all();
 }
 
 void EventWatch::remove_waiter() noexcept {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(thread_.mutex);
   BERTH_CHECK(waiters_ > 0);
   --waiters_;
 }
 
 void EventWatch::run_later(std::shared_ptr<Task> task) noexcept {
   {
-    const MutexLock lock(mutex_);
-    if (thread_.joinable()) {
+    const MutexLock lock(thread_.mutex);
+    if (thread_.is_started()) {
       tasks_.add(std::move(task));
-      changed_.notify_all();
+      thread_.changed.notify_all();
       return;
     }
   }
@@ -241,18 +233,18 @@ void EventWatch::loop() {
 }
 
 EventWatch::Next EventWatch::next(Clock::time_point& ask_at, std::shared_ptr<Task>& task) {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(thread_.mutex);
   for (;;) {
     task = tasks_.take();
     if (task != nullptr) return Next::run;
-    if (is_ending_) return Next::end;
+    if (thread_.is_ending()) return Next::end;
     const Clock::time_point now = Clock::now();
     if (waiters_ == 0) {
       ask_at = Clock::time_point::max();
-      changed_.wait(mutex_);
+      thread_.changed.wait(thread_.mutex);
     } else if (now < ask_at) {
       ask_at = std::min(ask_at, now + kPatience);
-      changed_.wait_until(mutex_, ask_at);
+      thread_.changed.wait_until(thread_.mutex, ask_at);
     } else {
       ask_at = Clock::time_point::max();
       return Next::ask;

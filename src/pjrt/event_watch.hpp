@@ -14,12 +14,10 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <thread>
 
 #include "berth/device_backend.hpp"
 
-#include "base/condition_variable.hpp"
-#include "base/mutex.hpp"
+#include "base/stoppable_thread.hpp"
 #include "base/task_queue.hpp"
 #include "pjrt/api.hpp"
 
@@ -45,7 +43,7 @@ class EventWatch {
                        DeviceBackend::Done done) noexcept;
   /// Runs `task`, which may call the plug-in, on the thread. From a `done` of this class; each task
   /// at most once.
-  void run_later(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(mutex_);
+  void run_later(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(thread_.mutex);
   /// Whether await() will not wait. False also if the plug-in does not say.
   [[nodiscard]] bool is_ready(Event* event) const noexcept {
     return ask(event) == Readiness::ready;
@@ -64,24 +62,21 @@ class EventWatch {
   [[nodiscard]] std::exception_ptr failure_of(const char* function, Event* event) const noexcept;
 
   /// Errors  Exhausted.
-  void add_waiter() BERTH_EXCLUDES(mutex_);
-  void remove_waiter() noexcept BERTH_EXCLUDES(mutex_);
+  void add_waiter() BERTH_EXCLUDES(thread_.mutex);
+  void remove_waiter() noexcept BERTH_EXCLUDES(thread_.mutex);
   using Clock = std::chrono::steady_clock;
   enum class Next { run, ask, end };
 
-  void loop() BERTH_EXCLUDES(mutex_);
+  void loop() BERTH_EXCLUDES(thread_.mutex);
   /// Waits until there is something to do: a task to run, or at `ask_at` events to ask for.
-  Next next(Clock::time_point& ask_at, std::shared_ptr<Task>& task) BERTH_EXCLUDES(mutex_);
+  Next next(Clock::time_point& ask_at, std::shared_ptr<Task>& task) BERTH_EXCLUDES(thread_.mutex);
   /// Ends the operations whose event has been ready without a callback.
   void end_forgotten() noexcept;
 
   const Api& api_;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  std::size_t waiters_ BERTH_GUARDED_BY(mutex_) = 0;
-  TaskQueue tasks_ BERTH_GUARDED_BY(mutex_);
-  bool is_ending_ BERTH_GUARDED_BY(mutex_) = false;
-  std::thread thread_ BERTH_GUARDED_BY(mutex_);
+  std::size_t waiters_ BERTH_GUARDED_BY(thread_.mutex) = 0;
+  TaskQueue tasks_ BERTH_GUARDED_BY(thread_.mutex);
+  StoppableThread thread_;
 };
 
 }  // namespace berth::pjrt

@@ -34,6 +34,7 @@ void Waiter::end(std::exception_ptr failure) noexcept {
 }
 
 void Waiter::withdraw() noexcept {
+  BERTH_CHECK(done == nullptr);  // the caller has it, or the operation would not end
   if (event != nullptr) event->release();
   watch.remove_waiter();
 }
@@ -41,6 +42,7 @@ void Waiter::withdraw() noexcept {
 WaiterId Waiters::add(std::shared_ptr<Waiter> waiter) {
   const std::size_t number = waiter->watch.api().number();
   BERTH_CHECK(number < std::uintptr_t{1} << kApiBits);  // or a callback would find another plug-in
+  BERTH_CHECK(waiter->event != nullptr && waiter->done != nullptr);  // a callback may come at once
   const MutexLock lock(mutex_);
   const WaiterId id = ++serial_ << kApiBits | number;
   waiters_.emplace(id, std::move(waiter));

@@ -62,10 +62,13 @@ void wait_in_caller_mode(EventRef event) {
 }
 
 void make_host_progress(StreamRef stream) noexcept {
-  stream.context().host_progress().make_progress(stream.context(), stream.native());
+  DeviceContext& context = stream.context();
+  context.host_progress().call_each(
+      [&](HostProgress& progress) { progress.make_progress(context, stream.native()); });
 }
 void make_host_progress(DeviceContext& context) noexcept {
-  context.host_progress().make_progress(context);
+  context.host_progress().call_each(
+      [&](HostProgress& progress) { progress.make_progress(context); });
 }
 void make_host_progress(const DeviceRegistry& registry) noexcept {
   for (int ordinal = 0; ordinal < registry.count(); ++ordinal)

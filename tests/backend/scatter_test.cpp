@@ -104,10 +104,10 @@ TEST_CASE("a scatter or gather is refused if its parts do not make up the whole"
         [&] { return fixture.buffers().scatter(content.data(), 100, shards); });
   };
   const Device first = fixture.device(0);
-  CHECK(scatter({}) == "scatter: no parts; accepted: some");
+  CHECK(scatter({}) == "a scatter without targets; accepted: one or more");
   for (const std::size_t bytes : {std::size_t{49}, std::size_t{51}, ~std::size_t{0} - 49})
     CHECK(contains(scatter({{first, 50}, {first, bytes}}),
-                   "scatter: the 2 parts do not add up to 100 B"));
+                   "the source of a scatter has 100 B, and its targets have"));
   CHECK(contains(scatter({{first, 50}, {fixture.device(7), 50}}), "fake:7: no such device"));
   CHECK(contains(scatter({{Device::cpu(), 100}}), "cpu has no backend"));
   CHECK(contains(
@@ -122,9 +122,9 @@ TEST_CASE("a scatter or gather is refused if its parts do not make up the whole"
     return message_of<InvalidArgument>(
         [&] { return fixture.buffers().gather(back.data(), bytes, parts); });
   };
-  CHECK(gather(0) == "gather: no parts; accepted: some");
+  CHECK(gather(0) == "a gather without sources; accepted: one or more");
   parts.push_back(fixture.buffers().create(first, content.data(), 100));
-  CHECK(contains(gather(99), "gather: the 1 parts do not add up to 99 B"));
+  CHECK(contains(gather(99), "the target of a gather has 99 B, and its sources have 100 B"));
   parts.emplace_back();
   CHECK(contains(gather(100), "buffer object is empty"));
   Runtime another{{.driver = "sim"}};

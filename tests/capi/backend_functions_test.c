@@ -126,7 +126,7 @@ static void bytes_survive(berth_runtime* runtime, int type, struct backend* back
   CHECK_OK(berth_buffer_gather(runtime, back, kBytes, parts, 3, NULL, &transfer));
   CHECK_OK(berth_transfer_finish(transfer));
   CHECK(memcmp(host, back, kBytes) == 0);
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "do not add up to 999 B",
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "the target of a gather has 999 B",
               berth_buffer_gather(runtime, back, kBytes - 1, parts, 2, NULL, NULL));
 
   backend->is_late = true;

@@ -35,7 +35,7 @@ static void close_parts(const struct machine* machine, struct parts* parts) {
   }
 }
 
-static void set_flag(berth_status status, const char* message, void* user) {
+static void set_flag(void* user, berth_status status, const char* message) {
   CHECK(status == BERTH_OK && strcmp(message, "") == 0);
   atomic_store((atomic_bool*)user, true);
 }

@@ -41,7 +41,7 @@ static void bytes_survive_the_way_there_and_back(const struct machine* machine, 
         before.copies_direct + before.copies_staged + 3);
 }
 
-static void set_flag(berth_status status, const char* message, void* user) {
+static void set_flag(void* user, berth_status status, const char* message) {
   CHECK(status == BERTH_OK && strcmp(message, "") == 0);
   atomic_store((atomic_bool*)user, true);
 }

@@ -59,10 +59,10 @@ static void stream_functions(const struct machine* machine) {
   CHECK(stream.context == NULL && guard == NULL && scope == NULL && !is_done);
 }
 
-static void never(berth_status status, const char* message, void* user) {
+static void never(void* user, berth_status status, const char* message) {
+  (void)user;
   (void)status;
   (void)message;
-  (void)user;
   CHECK(false);
 }
 

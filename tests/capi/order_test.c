@@ -68,7 +68,7 @@ struct completion {
   char message[64];
 };
 
-static void note(berth_status status, const char* message, void* user) {
+static void note(void* user, berth_status status, const char* message) {
   struct completion* const completion = user;
   completion->status = status;
   strncpy(completion->message, message, sizeof completion->message - 1);

@@ -185,7 +185,7 @@ struct reports {
   char last[256];
 };
 
-static void keep_report(berth_severity severity, const char* message, void* user) {
+static void keep_report(void* user, berth_severity severity, const char* message) {
   struct reports* const reports = user;
   CHECK(severity == BERTH_SEVERITY_WARNING || severity == BERTH_SEVERITY_ERROR);
   ++reports->count;
@@ -213,7 +213,7 @@ struct spare {
   size_t bytes_needed;
 };
 
-static bool give_up(size_t bytes_needed, void* user) {
+static bool give_up(void* user, size_t bytes_needed) {
   struct spare* const spare = user;
   if (spare->data == NULL) return false;
   void* elsewhere = NULL;
@@ -282,7 +282,7 @@ struct mappings {
   bool refuses;
 };
 
-static bool note_map(const berth_mapped_range* range, void* user) {
+static bool note_map(void* user, const berth_mapped_range* range) {
   struct mappings* const mappings = user;
   if (mappings->refuses) return false;
   CHECK(range->struct_size == sizeof(*range) && range->data != NULL);
@@ -291,7 +291,7 @@ static bool note_map(const berth_mapped_range* range, void* user) {
   return true;
 }
 
-static void note_unmap(const berth_mapped_range* range, void* user) {
+static void note_unmap(void* user, const berth_mapped_range* range) {
   ((struct mappings*)user)->bytes_unmapped += range->bytes;
 }
 

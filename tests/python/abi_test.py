@@ -34,6 +34,12 @@ STRUCTS = {
     "berth_memory_gauges": _abi.MemoryGauges,
     "berth_memory_totals": _abi.MemoryTotals,
 }
+CALLBACKS = {
+    "berth_pressure_function": _abi.Pressure,
+    "berth_report_function": _abi.Report,
+    "berth_map_function": _abi.Map,
+    "berth_unmap_function": _abi.Unmap,
+}
 VALUES = {
     "int": ctypes.c_int,
     "bool": ctypes.c_bool,
@@ -41,11 +47,9 @@ VALUES = {
     "uint32_t": ctypes.c_uint32,
     "uint64_t": ctypes.c_uint64,
     "berth_status": ctypes.c_int,
+    "berth_severity": ctypes.c_int,
     "void": None,
-    "berth_pressure_function": _abi.Pressure,
-    "berth_report_function": _abi.Report,
-    "berth_map_function": _abi.Map,
-    "berth_unmap_function": _abi.Unmap,
+    **CALLBACKS,
     **STRUCTS,
 }
 
@@ -132,6 +136,22 @@ class AbiTest(unittest.TestCase):
                 for parameter, ours in zip(parameters, types):
                     expected = type_of(without_name(parameter))
                     self.assertTrue(is_same(expected, ours), f"{parameter}: {expected}, {ours}")
+
+    def test_callbacks(self):
+        pattern = r"([\w\s]+?)\s*\(\*(\w+)\)\(([^)]*)\);"
+        callbacks = re.findall(pattern, CODE)
+        self.assertGreater(len(callbacks), len(CALLBACKS))
+        for result, name, parameters in callbacks:
+            with self.subTest(name):
+                first, *rest = [parameter.strip() for parameter in parameters.split(",")]
+                self.assertIn(first, ("void* user", "void* owner"))
+                if name in CALLBACKS:
+                    known = VALUES[name]
+                    declared = [type_of(without_name(parameter)) for parameter in (first, *rest)]
+                    self.assertEqual(type_of(result.split()[-1]), known._restype_)
+                    self.assertEqual(len(declared), len(known._argtypes_))
+                    for expected, ours in zip(declared, known._argtypes_):
+                        self.assertTrue(is_same(expected, ours), f"{expected}, {ours}")
 
     def test_flags(self):
         for name in (

@@ -21,7 +21,7 @@
 #include "berth/stream.hpp"
 
 #include "copy/operand/copy_ends.hpp"
-#include "device/stream_observers.hpp"
+#include "device/stream_observer.hpp"
 #include "driver/driver.hpp"
 #include "pinned/staging_block.hpp"
 #include "stream/join.hpp"

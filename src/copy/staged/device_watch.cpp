@@ -21,38 +21,25 @@ static_assert(2 * DeviceWatch::kStreamsPerRound * kCallsPerQuery * DeviceWatch::
 
 }  // namespace
 
-DeviceWatch::~DeviceWatch() {
-  std::thread ending;
-  {
-    const MutexLock lock(mutex_);
-    stopped_ = true;
-    ending = std::move(thread_);
-    changed_.notify_all();
-  }
-  if (ending.joinable()) ending.join();
-}
-
 bool DeviceWatch::start(const Driver& driver) noexcept {
-  const MutexLock lock(mutex_);
-  if (!thread_.joinable()) {
-    try {
-      thread_ = std::thread([this, &driver] { run(driver); });
-    } catch (const std::exception&) {  // the driver copies
-    }
+  const MutexLock lock(thread_.mutex);
+  try {
+    thread_.start("copies of pageable memory", [this, &driver] { run(driver); });
+  } catch (const std::exception&) {  // the driver copies
   }
-  return thread_.joinable();
+  return thread_.is_started();
 }
 
 void DeviceWatch::wake() noexcept {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(thread_.mutex);
   woken_ = true;
-  changed_.notify_all();
+  thread_.changed.notify_all();
 }
 
 void DeviceWatch::wake_for_owner() noexcept {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(thread_.mutex);
   has_owner_ = true;
-  changed_.notify_all();
+  thread_.changed.notify_all();
 }
 
 bool DeviceWatch::has_copies() const {
@@ -62,16 +49,17 @@ bool DeviceWatch::has_copies() const {
 
 bool DeviceWatch::sleep(Time next_round) {
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(thread_.mutex);
     woken_ = false;
   }
   const bool is_busy = has_copies();
-  const MutexLock lock(mutex_);
-  while (!stopped_ && !is_busy && !woken_ && !has_owner_) changed_.wait(mutex_);
-  while (!stopped_ && !has_owner_ && std::chrono::steady_clock::now() < next_round)
-    changed_.wait_until(mutex_, next_round);
+  const MutexLock lock(thread_.mutex);
+  while (!thread_.is_ending() && !is_busy && !woken_ && !has_owner_)
+    thread_.changed.wait(thread_.mutex);
+  while (!thread_.is_ending() && !has_owner_ && std::chrono::steady_clock::now() < next_round)
+    thread_.changed.wait_until(thread_.mutex, next_round);
   has_owner_ = false;
-  return !stopped_;
+  return !thread_.is_ending();
 }
 
 void DeviceWatch::run(const Driver& driver) {

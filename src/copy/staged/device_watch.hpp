@@ -8,12 +8,10 @@
 
 #include <chrono>
 #include <cstddef>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/condition_variable.hpp"
-#include "base/mutex.hpp"
+#include "base/stoppable_thread.hpp"
 #include "copy/staged/host_work.hpp"
 #include "driver/driver.hpp"
 
@@ -31,32 +29,25 @@ class DeviceWatch {
 
   /// Starts no thread.
   explicit DeviceWatch(std::vector<HostWork*> works) : works_(std::move(works)) {}
-  /// In a forked child there is no thread to join.
-  ~DeviceWatch();
-  DeviceWatch(const DeviceWatch&) = delete;
-  DeviceWatch& operator=(const DeviceWatch&) = delete;
 
   /// Starts the thread once. False if the system cannot create it.
-  bool start(const Driver& driver) noexcept BERTH_EXCLUDES(mutex_);
+  bool start(const Driver& driver) noexcept BERTH_EXCLUDES(thread_.mutex);
   /// A copy has become pending.
-  void wake() noexcept BERTH_EXCLUDES(mutex_);
+  void wake() noexcept BERTH_EXCLUDES(thread_.mutex);
   /// A complete copy has an owner to release, which does not wait for the next round.
-  void wake_for_owner() noexcept BERTH_EXCLUDES(mutex_);
+  void wake_for_owner() noexcept BERTH_EXCLUDES(thread_.mutex);
 
  private:
-  void run(const Driver& driver) BERTH_EXCLUDES(mutex_);
+  void run(const Driver& driver) BERTH_EXCLUDES(thread_.mutex);
   using Time = std::chrono::steady_clock::time_point;
   /// Sleeps until the next round, or until there is an owner to release; false at the end.
-  bool sleep(Time next_round) BERTH_EXCLUDES(mutex_);
+  bool sleep(Time next_round) BERTH_EXCLUDES(thread_.mutex);
   [[nodiscard]] bool has_copies() const;
 
   const std::vector<HostWork*> works_;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  bool woken_ BERTH_GUARDED_BY(mutex_) = false;
-  bool has_owner_ BERTH_GUARDED_BY(mutex_) = false;
-  bool stopped_ BERTH_GUARDED_BY(mutex_) = false;
-  std::thread thread_ BERTH_GUARDED_BY(mutex_);
+  bool woken_ BERTH_GUARDED_BY(thread_.mutex) = false;
+  bool has_owner_ BERTH_GUARDED_BY(thread_.mutex) = false;
+  StoppableThread thread_;
 };
 
 }  // namespace berth

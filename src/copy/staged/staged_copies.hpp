@@ -24,7 +24,7 @@
 #include "copy/staged/stream_gates.hpp"
 #include "device/device_context.hpp"
 #include "device/host_progress.hpp"
-#include "device/stream_observers.hpp"
+#include "device/stream_observer.hpp"
 
 namespace berth {
 

@@ -8,37 +8,31 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
-#include <type_traits>
+
+#include "sim/check/python_functions.hpp"
 
 namespace berth::sim {
 namespace {
 
-struct PythonValue;  // of Python's
-
 // Of Python's stable interface. The first two need no lock.
-#define BERTH_PYTHON_EXIT_FUNCTIONS(X)                                  \
-  X(Py_IsInitialized, int())                                            \
-  X(Py_AddPendingCall, int(int (*)(void*), void*))                      \
-                                                                        \
-  X(PyImport_ImportModule, PythonValue*(const char*))                   \
-  X(PyObject_GetAttrString, PythonValue*(PythonValue*, const char*))    \
-  X(PyCFunction_NewEx, PythonValue*(void*, PythonValue*, PythonValue*)) \
-  X(PyObject_CallFunctionObjArgs, PythonValue*(PythonValue*, ...))      \
-  X(Py_BuildValue, PythonValue*(const char*, ...))                      \
-  X(PyErr_Clear, void())                                                \
-  X(Py_DecRef, void(PythonValue*))
+#define BERTH_PYTHON_EXIT_FUNCTIONS(X)                                     \
+  X(Py_IsInitialized, int())                                               \
+  X(Py_AddPendingCall, int(int (*)(void*), void*))                         \
+                                                                           \
+  X(PyImport_ImportModule, PythonObject*(const char*))                     \
+  X(PyObject_GetAttrString, PythonObject*(PythonObject*, const char*))     \
+  X(PyCFunction_NewEx, PythonObject*(void*, PythonObject*, PythonObject*)) \
+  X(PyObject_CallFunctionObjArgs, PythonObject*(PythonObject*, ...))       \
+  X(Py_BuildValue, PythonObject*(const char*, ...))                        \
+  X(PyErr_Clear, void())                                                   \
+  X(Py_DecRef, void(PythonObject*))
 
-struct PythonExitFunctions {
-#define BERTH_PYTHON_EXIT_MEMBER(symbol, type) std::add_pointer_t<type> symbol = nullptr;
-  BERTH_PYTHON_EXIT_FUNCTIONS(BERTH_PYTHON_EXIT_MEMBER)
-#undef BERTH_PYTHON_EXIT_MEMBER
-  bool all = false;
-};
+BERTH_PYTHON_FUNCTIONS(PythonExitFunctions, BERTH_PYTHON_EXIT_FUNCTIONS)
 
 /// PyMethodDef.
 struct PythonMethod {
   const char* name;
-  PythonValue* (*function)(PythonValue*, PythonValue*);
+  PythonObject* (*function)(PythonObject*, PythonObject*);
   int flags;
   const char* text;
 };
@@ -49,22 +43,13 @@ struct Code {
   std::uint64_t bytes = 0;
 };
 
-// Written when this library is loaded: later, the loader's lock could be another thread's, which
-// waits for that of the simulator.
+// Written when this library is loaded.
 PythonExitFunctions python_exit;
+bool has_python_exit = false;
 Code exit_function;
 
 [[gnu::constructor]] void find_exits() {
-  python_exit.all = true;
-  const auto find = [](const char* symbol) {
-    void* const found = dlsym(RTLD_DEFAULT, symbol);
-    python_exit.all = python_exit.all && found != nullptr;
-    return found;
-  };
-#define BERTH_PYTHON_EXIT_LOAD(symbol, type) \
-  python_exit.symbol = reinterpret_cast<std::add_pointer_t<type>>(find(#symbol));
-  BERTH_PYTHON_EXIT_FUNCTIONS(BERTH_PYTHON_EXIT_LOAD)
-#undef BERTH_PYTHON_EXIT_LOAD
+  has_python_exit = python_exit.load();
   Dl_info info{};
   const ElfW(Sym)* symbol = nullptr;
   if (dladdr1(dlsym(RTLD_DEFAULT, "exit"), &info,
@@ -75,7 +60,7 @@ Code exit_function;
 
 std::atomic<bool> python_has_ended = false;
 
-PythonValue* note_python_end(PythonValue*, PythonValue*) {
+PythonObject* note_python_end(PythonObject*, PythonObject*) {
   python_has_ended.store(true, std::memory_order_relaxed);
   return python_exit.Py_BuildValue("");
 }
@@ -84,15 +69,15 @@ PythonValue* note_python_end(PythonValue*, PythonValue*) {
 /// atexit.
 int register_with_python(void*) {
   static PythonMethod method = {"note_python_end", note_python_end, kNoArguments, nullptr};
-  PythonValue* const threading = python_exit.PyImport_ImportModule("threading");
-  PythonValue* const add = threading == nullptr
-                               ? nullptr
-                               : python_exit.PyObject_GetAttrString(threading, "_register_atexit");
-  PythonValue* const note =
+  PythonObject* const threading = python_exit.PyImport_ImportModule("threading");
+  PythonObject* const add = threading == nullptr
+                                ? nullptr
+                                : python_exit.PyObject_GetAttrString(threading, "_register_atexit");
+  PythonObject* const note =
       add == nullptr ? nullptr : python_exit.PyCFunction_NewEx(&method, nullptr, nullptr);
-  PythonValue* const done =
+  PythonObject* const done =
       note == nullptr ? nullptr : python_exit.PyObject_CallFunctionObjArgs(add, note, nullptr);
-  for (PythonValue* const object : {threading, add, note, done})
+  for (PythonObject* const object : {threading, add, note, done})
     if (object != nullptr) python_exit.Py_DecRef(object);
   python_exit.PyErr_Clear();
   return 0;
@@ -116,7 +101,7 @@ bool is_in_exit() {
 
 void watch_python_exit() {
   static std::atomic<bool> has_asked = false;
-  if (!python_exit.all || python_exit.Py_IsInitialized() == 0) return;
+  if (!has_python_exit || python_exit.Py_IsInitialized() == 0) return;
   if (has_asked.exchange(true)) return;
   python_exit.Py_AddPendingCall(register_with_python, nullptr);
 }

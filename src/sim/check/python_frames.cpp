@@ -4,19 +4,19 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <dlfcn.h>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "sim/check/python_functions.hpp"
+
 namespace berth::sim {
 namespace {
 
-struct PythonObject;  // of Python's
-struct PythonThread;
+struct PythonThread;  // of Python's
 
-// Python's public functions. Those before the blank line need no lock.
-#define BERTH_PYTHON_FUNCTIONS(X)                                   \
+// Python's public functions, and a type. Those before the blank line need no lock.
+#define BERTH_PYTHON_FRAME_FUNCTIONS(X)                             \
   X(Py_IsInitialized, int())                                        \
   X(Py_GetVersion, const char*())                                   \
   X(Py_AddPendingCall, int(int (*)(void*), void*))                  \
@@ -33,30 +33,10 @@ struct PythonThread;
   X(PyFrame_GetBack, PythonObject*(PythonObject*))                  \
   X(PyFrame_GetLineNumber, int(PythonObject*))                      \
   X(PyErr_Clear, void())                                            \
-  X(Py_DecRef, void(PythonObject*))
+  X(Py_DecRef, void(PythonObject*))                                 \
+  X(PyCode_Type, void)
 
-struct PythonFunctions {
-#define BERTH_PYTHON_MEMBER(symbol, type) std::add_pointer_t<type> symbol = nullptr;
-  BERTH_PYTHON_FUNCTIONS(BERTH_PYTHON_MEMBER)
-#undef BERTH_PYTHON_MEMBER
-  void* PyCode_Type = nullptr;
-
-  /// Whether the process has all of them.
-  bool load() {
-    bool all = true;
-    const auto find = [&](const char* symbol) {
-      void* const found = dlsym(RTLD_DEFAULT, symbol);
-      all = all && found != nullptr;
-      return found;
-    };
-#define BERTH_PYTHON_LOAD(symbol, type) \
-  if (all) symbol = reinterpret_cast<std::add_pointer_t<type>>(find(#symbol));
-    BERTH_PYTHON_FUNCTIONS(BERTH_PYTHON_LOAD)
-#undef BERTH_PYTHON_LOAD
-    PyCode_Type = find("PyCode_Type");
-    return all;
-  }
-};
+BERTH_PYTHON_FUNCTIONS(PythonFrameFunctions, BERTH_PYTHON_FRAME_FUNCTIONS)
 
 /// Places of members, in bytes.
 struct PythonLayout {
@@ -78,7 +58,8 @@ struct PythonLayout {
 constexpr std::size_t kFrameInObject = 24;
 constexpr std::size_t kTypeInObject = 8;
 
-PythonFunctions python;  // written once, before there are threads or by those that load a library
+// Written once, before there are threads or by those that load a library.
+PythonFrameFunctions python;
 bool has_python = false;
 PythonLayout compared_layout;
 std::atomic<bool> compared = false;
@@ -234,8 +215,6 @@ int compare(void*) {
   return 0;
 }
 
-/// When this library is loaded: later, the loader's lock could be another thread's, which waits for
-/// that of the simulator.
 [[gnu::constructor]] void find_python() {
   has_python = python.load();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/stream_observers.hpp"
+#include "device/call_list.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -10,7 +10,7 @@
 namespace berth {
 
 /// A call in progress on this thread, and the enclosing ones.
-struct StreamObservers::Call {
+struct UntypedCallList::Call {
   explicit Call(const Entry& entry_) : entry(entry_), outer(innermost) { innermost = this; }
   ~Call() {
     BERTH_CHECK(innermost == this);
@@ -24,9 +24,9 @@ struct StreamObservers::Call {
   static constinit thread_local const Call* innermost;
 };
 
-constinit thread_local const StreamObservers::Call* StreamObservers::Call::innermost = nullptr;
+constinit thread_local const UntypedCallList::Call* UntypedCallList::Call::innermost = nullptr;
 
-std::size_t StreamObservers::calls_of_this_thread(const Entry& entry) {
+std::size_t UntypedCallList::calls_of_this_thread(const Entry& entry) {
   std::size_t count = 0;
   for (const Call* call = Call::innermost; call != nullptr; call = call->outer) {
     if (&call->entry == &entry) ++count;
@@ -34,44 +34,50 @@ std::size_t StreamObservers::calls_of_this_thread(const Entry& entry) {
   return count;
 }
 
-void StreamObservers::add(StreamObserver& observer) {
-  const MutexLock lock(mutex_);
-  BERTH_CHECK(std::ranges::find(entries_, &observer, &Entry::observer) == entries_.end());
-  entries_.push_back({&observer});
+UntypedCallList::Entries::iterator UntypedCallList::erase(Entries::iterator entry) noexcept {
+  --count_;
+  return entries_.erase(entry);
 }
 
-void StreamObservers::remove(StreamObserver& observer) noexcept {
+void UntypedCallList::add(void* object) {
   const MutexLock lock(mutex_);
-  const auto found =
-      std::ranges::find_if(entries_, [&](const Entry& e) { return e.observer == &observer; });
+  BERTH_CHECK(std::ranges::find(entries_, object, &Entry::object) == entries_.end());
+  entries_.push_back({object});
+  ++count_;
+}
+
+void UntypedCallList::remove(void* object) noexcept {
+  const MutexLock lock(mutex_);
+  const auto found = std::ranges::find(entries_, object, &Entry::object);
   if (found == entries_.end()) return;
-  found->observer = nullptr;
+  found->object = nullptr;
   const std::size_t own = calls_of_this_thread(*found);
   // One more, so that the entry stays while this thread waits.
   ++found->calls;
   while (found->calls > own + 1) returned_.wait(mutex_);
-  BERTH_CHECK(found->observer == nullptr && found->calls > own);
-  if (--found->calls == 0) entries_.erase(found);
+  BERTH_CHECK(found->object == nullptr && found->calls > own);
+  if (--found->calls == 0) erase(found);
 }
 
-void StreamObservers::notify(DeviceContext& context,
-                             CUstream stream) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+void UntypedCallList::call_each(Function function,
+                                const void* call) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  if (is_empty()) return;
   std::unique_lock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (StreamObserver* const observer = entry->observer; observer != nullptr) {
+    if (void* const object = entry->object; object != nullptr) {
       ++entry->calls;
       lock.unlock();
       {
-        const Call call(*entry);
-        observer->stream_retiring(context, stream);
+        const Call in_progress(*entry);
+        function(object, call);
       }
       lock.lock();
       BERTH_CHECK(entry->calls > 0);
       --entry->calls;
-      if (entry->observer == nullptr) returned_.notify_all();
+      if (entry->object == nullptr) returned_.notify_all();
     }
-    const bool is_over = entry->observer == nullptr && entry->calls == 0;
-    entry = is_over ? entries_.erase(entry) : std::next(entry);
+    const bool is_over = entry->object == nullptr && entry->calls == 0;
+    entry = is_over ? erase(entry) : std::next(entry);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Observers that are added and removed while streams are destroyed. The driver is never called: a
 // stream is only a handle here.
-#include "device/stream_observers.hpp"
+#include "device/call_list.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include "device/device_context.hpp"
 #include "support/scarce_memory.hpp"
 
-namespace stream_observers_test {
+namespace call_list_test {
 
 using namespace berth;
 using namespace berth::test;
@@ -196,4 +196,4 @@ TEST_CASE_FIXTURE(
   CHECK(late == 0);
 }
 
-}  // namespace stream_observers_test
+}  // namespace call_list_test
