@@ -148,7 +148,9 @@ class SimCommand {
   }
 
   ExitCode run() {
-    const std::string failure = run_all();
+    CaughtSignals signals;
+    const std::string failure = run_all(signals);
+    signals.ignore_few();
     if (!failure.empty()) {
       print_error(failure);
       return static_cast<ExitCode>(report_.runs.back().exit_code);
@@ -170,22 +172,24 @@ class SimCommand {
   }
 
   /// The reason why the program was not started; empty if it was.
-  std::string run_all() {
-    if (options_.seeds == 0) return run_once(options_.seed).failure;
+  std::string run_all(const CaughtSignals& signals) {
+    const ScratchFolder scratch;
+    if (options_.seeds == 0) return run_once(options_.seed, scratch, signals).failure;
     for (int seed = 1; seed <= options_.seeds; ++seed) {
       if (isatty(STDERR_FILENO) != 0)
         print_on_stderr(fmt::format("berth sim: seed {} of {}, {} findings so far\n", seed,
                                     options_.seeds, report_.findings.all().size()));
-      const ProgramEnd end = run_once(static_cast<std::uint64_t>(seed));
+      const ProgramEnd end = run_once(static_cast<std::uint64_t>(seed), scratch, signals);
       if (!end.failure.empty() || end.is_interrupted) return end.failure;
     }
     return "";
   }
 
-  ProgramEnd run_once(std::optional<std::uint64_t> seed) {
+  ProgramEnd run_once(std::optional<std::uint64_t> seed, const ScratchFolder& scratch,
+                      const CaughtSignals& signals) {
     SimSettings settings = settings_;
     if (seed) settings.set("seed", fmt::to_string(*seed), "--seed");
-    const std::string findings = scratch_.file(fmt::format("{}.jsonl", report_.runs.size()));
+    const std::string findings = scratch.file(fmt::format("{}.jsonl", report_.runs.size()));
     EnvironmentChanges environment = {
         {"BERTH_SIM", settings.text()},
         {"BERTH_SIM_FINDINGS", findings},
@@ -194,7 +198,7 @@ class SimCommand {
     if (options_.preload)
       environment["LD_PRELOAD"] =
           in_front(fmt::format("{}", fmt::join(libraries_.files(), ":")), "LD_PRELOAD");
-    ProgramEnd end = run_program(options_.program, environment);
+    ProgramEnd end = run_program(options_.program, environment, signals);
     report_.runs.push_back({seed, end.exit_code, end.signal});
     report_.findings.read(findings);
     return end;
@@ -203,7 +207,6 @@ class SimCommand {
   const SimOptions& options_;
   SimLibraries libraries_;
   SimSettings settings_;
-  ScratchFolder scratch_;
   SimReport report_;
   ReportFile json_file_;
 };

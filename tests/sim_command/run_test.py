@@ -278,6 +278,33 @@ class Run(SimTest):
         with open(report, encoding="utf-8") as file:
             self.assertEqual(json.load(file)["findings"], [])
 
+    def test_a_report_replaces_the_file_to_which_a_link_leads(self):
+        report = self.write("first.json", "of an earlier run")
+        os.chmod(report, 0o640)
+        link = os.path.join(self.folder, "link.json")
+        os.symlink("first.json", link)
+        with open(report, encoding="utf-8") as earlier:
+            self.assertEqual(berth("sim", "--json", link, "--", "true").exit_code, 0)
+            self.assertEqual(earlier.read(), "of an earlier run")  # never half of one
+        self.assertTrue(os.path.islink(link))
+        self.assertEqual(os.stat(report).st_mode & 0o777, 0o640)
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["findings"], [])
+        names = {name for name in os.listdir(self.folder) if "json" in name}
+        self.assertEqual(names, {"first.json", "link.json"})
+
+    @unittest.skipIf(os.geteuid() == 0, "root may make files in any folder")
+    def test_a_report_in_a_folder_without_new_files_is_written_in_place(self):
+        folder = os.path.join(self.folder, "closed")
+        os.mkdir(folder)
+        report = os.path.join(folder, "report.json")
+        open(report, "w").close()
+        os.chmod(folder, 0o500)
+        self.addCleanup(os.chmod, folder, 0o700)
+        self.assertEqual(berth("sim", "--json", report, "--", "true").exit_code, 0)
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["findings"], [])
+
     def test_a_report_goes_to_a_pipe_that_is_read(self):
         outcome = berth("sim", "--json", "/dev/stdout", "--", "true")
         self.assertEqual(outcome.json()["findings"], [])
