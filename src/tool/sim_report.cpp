@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -152,20 +153,22 @@ std::string SimReport::finding_text(const SimFinding& finding) const {
 }
 
 std::string SimReport::failures_text() const {
-  std::vector<std::uint64_t> seeds;
-  const SimRun* first = nullptr;
+  std::vector<std::pair<std::string, std::vector<std::uint64_t>>> seeds;  // of each end
   for (const SimRun& run : runs) {
     if (run.exit_code == 0) continue;
-    if (first == nullptr) first = &run;
-    if (run.seed) seeds.push_back(*run.seed);
+    const std::string end = how_it_ended(run);
+    if (!run.seed)
+      return run.signal == 0 ? "" : fmt::format("berth sim: the program was ended by {}\n", end);
+    auto same = std::find_if(seeds.begin(), seeds.end(),
+                             [&](const auto& entry) { return entry.first == end; });
+    if (same == seeds.end()) same = seeds.insert(seeds.end(), {end, {}});
+    same->second.push_back(*run.seed);
   }
-  if (first == nullptr) return "";
-  if (seeds.empty())
-    return first->signal == 0 ? ""
-                              : fmt::format("berth sim: the program was ended by {}\n",
-                                            signal_name(first->signal));
-  return fmt::format("berth sim: the program failed, with {}\n    {}\n", how_it_ended(*first),
-                     seeds_text(seeds));
+  std::string text;
+  for (const auto& [end, of_end] : seeds)
+    text +=
+        fmt::format("berth sim: the program failed, with {}\n    {}\n", end, seeds_text(of_end));
+  return text;
 }
 
 std::string SimReport::notes() const {
