@@ -93,7 +93,14 @@ class SimFindings {
 };
 
 /// The call site of the use, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2". Only
-/// frames of Python, if there are any; behind four of packages follows the nearest of the program.
+/// frames of Python, if there are any; behind four of packages, of the C++ library or of nvcc
+/// follows the nearest of the program.
 std::vector<std::string> call_site_lines(const SimUse& use);
+
+/// The line of the nearest frame of the program, or else the innermost line; empty: there is none.
+std::string nearest_place(const SimUse& use);
+
+/// The line of the finding and those of its call sites.
+std::string whole_text(const SimFinding& finding);
 
 }  // namespace berth::tool

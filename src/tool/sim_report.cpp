@@ -190,11 +190,11 @@ std::string SimReport::notes() const {
     note(fmt::format("{} in the findings of a process that was killed cannot be read",
                      counted(findings.unfinished(), "line")));
   if (const FailedCalls failed = findings.failed_calls(); failed.counted.count != 0) {
-    const std::vector<std::string> lines = call_site_lines(failed.first);
+    const std::string place = nearest_place(failed.first);
     note(fmt::format("{}{} of the driver failed; the first: {}, {}{}{}",
                      failed.counted.is_exact ? "" : "at least ",
                      counted(failed.counted.count, "call"), failed.first.call, failed.first.does,
-                     lines.empty() ? "" : ", at ", lines.empty() ? "" : lines.front()));
+                     place.empty() ? "" : ", at ", place));
   }
   if (const Counted skipped = findings.skipped_launches(); skipped.count != 0)
     note(fmt::format("results are garbage, because {}{} of kernels {} skipped (kernels=skip)",

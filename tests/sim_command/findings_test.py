@@ -3,6 +3,7 @@
 """`berth sim`: which findings are reported, from which processes, and what is ignored."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -207,6 +208,16 @@ class Ignore(SimTest):
         outcome = self.ignoring("in two_fills # known\n", "race", "two-fills")
         self.assertEqual(outcome.err.count("  race: "), 1, outcome.story)
         self.assertNotIn("two_fills", outcome.err.split("ignore.txt")[0])
+
+    @unittest.skipUnless(shutil.which("addr2line"), "no addr2line")
+    def test_the_example_of_the_page_ignores_a_place(self):
+        page = os.path.join(os.environ["BERTH_SOURCE_ROOT"], "docs", "simulator.md")
+        with open(page, encoding="utf-8") as file:
+            (line,) = re.findall(r"`(race: [^`]* # [^`]*)`", file.read())
+        outcome = self.ignoring(line + "\n", "warm-up")
+        self.assertEqual(outcome.exit_code, 0, outcome.story)
+        self.assertEqual(len(outcome.report["findings"]), 1)
+        self.assertEqual(self.ignoring(line + "\n", "race").exit_code, 1)
 
     def test_a_pattern_that_matches_nothing_is_told(self):
         outcome = self.ignoring("race: cuMemcpyDtoHAsync*writes*reads # old\n", "race")

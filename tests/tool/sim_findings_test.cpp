@@ -114,4 +114,23 @@ TEST_CASE("call sites are Python frames, or otherwise native frames without star
   CHECK(call_site_lines({"a", "reads", 1, std::vector<CallFrame>(9, python)}).size() == 4);
 }
 
+TEST_CASE("behind frames of the C++ library and of nvcc is the nearest of the program") {
+  const auto native = [](const char* file, int line) {
+    return CallFrame{file, line, "f", "/program", 0x10};
+  };
+  const CallFrame invoke = native("/usr/include/c++/12/bits/invoke.h", 61);
+  const CallFrame thread = native("/usr/include/c++/12/bits/std_thread.h", 8);
+  const CallFrame stub = native("/tmp/tmpxft_0000_7-6_p.cudafe1.stub.c", 13);
+  const CallFrame header = native("/usr/local/cuda/include/cuda_runtime.h", 216);
+  const CallFrame own = native("/src/p.cu", 20);
+  const SimUse use{"a", "reads", 1, {stub, header, invoke, thread, thread, own, own}};
+  CHECK(call_site_lines(use).size() == 5);
+  CHECK(call_site_lines(use).back() == "/src/p.cu:20 in f");
+  CHECK(nearest_place(use) == "/src/p.cu:20 in f");
+  CHECK(nearest_place({"a", "reads", 1, {invoke, thread}}) ==
+        "/usr/include/c++/12/bits/invoke.h:61 in f");
+  CHECK(nearest_place({"a", "reads", 1, {}}).empty());
+}
+
 }  // namespace sim_findings_test
+
