@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -76,6 +77,9 @@ class ScratchFolder {
 /// The library that NVTX loads into a program that uses it.
 constexpr const char* kNvtxTool = "NVTX_INJECTION64_PATH";
 
+/// The file for the findings of a program.
+constexpr const char* kFindingsFile = "BERTH_SIM_FINDINGS";
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -85,6 +89,14 @@ std::string variable(const char* name) {
 std::string in_front(const std::string& first, const char* name) {
   const std::string rest = variable(name);
   return rest.empty() ? first : first + ":" + rest;
+}
+
+/// Another `berth sim` that runs this one learns of it.
+void note_in_outer_command() {
+  const std::string outer = variable(kFindingsFile);
+  if (outer.empty()) return;
+  std::ofstream(outer, std::ios::app)
+      << fmt::format("\n{{\"record\":\"inner_command\",\"pid\":{}}}\n", getpid());
 }
 
 SimSettings settings_of(const SimOptions& options) {
@@ -143,6 +155,7 @@ class SimCommand {
     libraries_.check_configuration(settings_.text());
     report_.suppressions = read_suppressions(options.ignore);
     report_.configuration = settings_.text();
+    report_.unchecked = unchecked_kinds(settings_.value("checks"));
     report_.again_before = command_again(options);
     report_.again_after = "-- " + shell_words(options.program);
   }
@@ -174,6 +187,7 @@ class SimCommand {
   /// The reason why the program was not started; empty if it was.
   std::string run_all(const CaughtSignals& signals) {
     const ScratchFolder scratch;
+    note_in_outer_command();
     if (options_.seeds == 0) return run_once(options_.seed, scratch, signals).failure;
     for (int seed = 1; seed <= options_.seeds; ++seed) {
       if (isatty(STDERR_FILENO) != 0)
@@ -192,7 +206,7 @@ class SimCommand {
     const std::string findings = scratch.file(fmt::format("{}.jsonl", report_.runs.size()));
     EnvironmentChanges environment = {
         {"BERTH_SIM", settings.text()},
-        {"BERTH_SIM_FINDINGS", findings},
+        {kFindingsFile, findings},
         {"LD_LIBRARY_PATH", in_front(libraries_.folder(), "LD_LIBRARY_PATH")}};
     if (variable(kNvtxTool).empty()) environment[kNvtxTool] = libraries_.simulator();
     if (options_.preload)
@@ -263,9 +277,9 @@ void add_sim_command(CommandLine& berth) {
       "  berth sim --devices 4 --memory 24GiB --seeds 20 -- pytest tests/\n"
       "  berth sim --seed 3 --on-finding abort -- gdb --args ./pipeline\n",
       "Exit code: that of the program, 128 and the signal if one ended it; 1 also if\n"
-      "there are findings; 2 invalid usage, nothing was run, or NVIDIA's runtime was\n"
-      "called, which cannot run; 126 the program cannot be executed, 127 it is not\n"
-      "there.");
+      "there are findings, or some may be missing; 2 invalid usage, nothing was run, or\n"
+      "NVIDIA's runtime was called, which cannot run; 126 the program cannot be\n"
+      "executed, 127 it is not there.");
 }
 
 }  // namespace berth::tool

@@ -144,6 +144,37 @@ class Run(SimTest):
         self.assertIn("made no call of the simulated driver", outcome.err)
         self.assertNotIn("made no call", self.cases("devices").err)
 
+    def test_a_program_that_asks_for_the_version_alone_has_found_the_driver(self):
+        outcome = self.cases("version", options=("--set", "driver_version=12040"))
+        self.assertEqual(outcome.out, "version 12040\n", outcome.story)
+        self.assertNotIn("--preload", outcome.err)
+        self.assertIn("for its version, 12.4, and made no other call, so nothing was checked\n",
+                      outcome.err)
+        self.assertNotIn("version", self.cases("version", "ordered").err)
+
+    def test_a_runtime_that_is_newer_than_the_driver_has_found_the_driver(self):
+        runtime = os.path.join(FOLDER, "libcudart.so.13")
+        if not os.path.exists(runtime):
+            self.skipTest("berth's CUDA runtime is not built")
+        program = "import ctypes; print(ctypes.CDLL('libcudart.so.13')"
+        program += ".cudaGetDeviceCount(ctypes.byref(ctypes.c_int())))"
+        outcome = self.sim("--set", "driver_version=12040",
+                           program=[sys.executable, "-c", program])
+        self.assertEqual(outcome.out, "35\n", outcome.story)
+        self.assertNotIn("--preload", outcome.err)
+
+    def test_a_command_inside_another_reports_for_itself(self):
+        inner = [BERTH, "sim", "--", CASES, "race"]
+        outcome = self.sim(program=["sh", "-c", '"$@"; exit 0', "sh", *inner])
+        self.assert_findings(outcome)
+        self.assertEqual(outcome.err.count("  race: "), 1, outcome.story)
+        self.assertTrue(
+            outcome.err.endswith(
+                "berth sim: no findings\nberth sim: 1 command `berth sim` ran inside, and reported "
+                "findings that are not counted here\n"),
+            outcome.story)
+        self.assertEqual(outcome.report["inner_commands"], 1)
+
     def test_a_program_with_nvidias_runtime_is_told(self):
         outcome = self.cases("private-table")
         self.assertEqual(outcome.exit_code, 2, outcome.story)

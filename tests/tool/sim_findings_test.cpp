@@ -68,22 +68,28 @@ TEST_CASE("the size distinguishes uses only without a call site") {
             .size() == 2);
 }
 
-TEST_CASE("findings without uses are compared by their line, except addresses and call numbers") {
-  CHECK(read({race(1, "", "", "stall: a at 0x12 (call 3)"),
-              race(2, "", "", "stall: a at 0xab (call 4)")})
-            .all()
-            .size() == 1);
-  CHECK(read({race(1, "", "", "leak: 3 events"), race(2, "", "", "leak: 4 events")}).all().size() ==
-        2);
+TEST_CASE("findings without uses are compared by the text of their mistake") {
+  const auto stall = [](int pid, const char* text, const char* mistake) {
+    return fmt::format(R"({{"record":"finding","pid":{},"kind":"stall","text":"{}","seed":1,)"
+                       R"("mistake":"{}","uses":[]}})",
+                       pid, text, mistake);
+  };
+  CHECK(read({stall(1, "a at 0x12", "a at"), stall(2, "a at 0xab", "a at")}).all().size() == 1);
+  CHECK(read({stall(1, "a", "a"), stall(1, "b", "b")}).all().size() == 2);
 }
 
 TEST_CASE("other records are counted, and incomplete ones are reported") {
-  const SimFindings findings =
-      read({R"({"record":"process","pid":1,"program":"a"})",
-            R"({"record":"process","pid":2,"program":"b"})", R"({"record":"more","pid":1})",
-            R"({"record":"find)", R"({"record":"finding"})", "[]"});
+  const SimFindings findings = read(
+      {R"({"record":"process","pid":1,"program":"a"})",
+       R"({"record":"process","pid":2,"program":"b"})", R"({"record":"more","pid":1,"count":1})",
+       R"({"record":"more","pid":1,"count":4})", R"({"record":"more","pid":2,"count":2})",
+       R"({"record":"inner_command","pid":9})", R"({"record":"version","pid":9,"version":12040})",
+       R"({"record":"find)", R"({"record":"finding"})", "[]"});
   CHECK(findings.processes() == 2);
-  CHECK(findings.cut_short() == 1);
+  CHECK(findings.cut_short() == 2);
+  CHECK(findings.dropped() == 6);
+  CHECK(findings.inner_commands() == 1);
+  CHECK(findings.version_asked() == 12040);
   CHECK(findings.unfinished() == 3);
   CHECK(findings.nvidia_runtime().empty());
   CHECK(findings.all().empty());
@@ -133,4 +139,3 @@ TEST_CASE("behind frames of the C++ library and of nvcc is the nearest of the pr
 }
 
 }  // namespace sim_findings_test
-
