@@ -9,8 +9,10 @@ the test starts. Those of fixtures count for the test that sets them up or tears
     @pytest.mark.allow_findings("race: *in warm_up", reason="the first batch is thrown away")
     def test_training(): ...
 
-accepts findings that the pattern describes, as `berth sim --ignore` does. The mark is for the test
-alone: the command counts them unless its own file ignores them.
+accepts findings that the pattern describes, as `berth sim --ignore` does: it is searched for in the
+line of a finding together with the lines of its call sites, and * stands for any text, also over
+several lines. The mark is for the test alone: the command counts the findings unless its own file
+ignores them. Findings that a process did not keep fail a test whatever its mark says.
 
 A machine is chosen before a process first calls the driver, so a test that needs one of its own
 runs a program:
@@ -32,6 +34,17 @@ import tempfile
 import pytest
 
 VARIABLE = "BERTH_SIM_FINDINGS"
+LINES_MAX = 4
+
+# In the names of files that are not the program's: of packages, Python, the C++ library and nvcc.
+OF_OTHERS = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3",
+    "/include/c++/",
+    "/cuda_runtime",
+    "/tmpxft_",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,13 +73,19 @@ class Findings:
             return []
         complete = text.rfind(b"\n") + 1
         self.read_to += complete
-        records = []
-        for line in text[:complete].splitlines():
-            try:
-                records.append(json.loads(line))
-            except ValueError:
-                continue  # of a process that was killed, or an empty line
-        return [record for record in records if record["record"] == "finding"]
+        records = [self.record_of(line) for line in text[:complete].splitlines() if line]
+        for record in records:
+            if record["record"] == "more":
+                record["text"] = "a process did not keep all of its findings: there were too many"
+        return [record for record in records if record["record"] in ("finding", "more")]
+
+    @staticmethod
+    def record_of(line):
+        try:
+            return json.loads(line)
+        except ValueError:
+            text = "a line of a process that was killed cannot be read, and may be a finding"
+            return {"record": "more", "text": text}
 
 
 @functools.lru_cache(maxsize=None)
@@ -98,6 +117,20 @@ def is_of_start(frame):
     return name.startswith(("libc.so", "ld-linux")) or frame["function"] == "_start"
 
 
+def is_of_compiler(frame):
+    """Whether nvcc has put the frame between a launch of a kernel and the runtime."""
+    function = frame["function"]
+    starts = ("__device_stub__", "__cudaLaunchKernel")
+    return function.startswith(starts) or "cudaLaunchKernel<" in function
+
+
+def is_of_program(frame):
+    file = frame.get("file", "")
+    if file.startswith("<") or any(part in file for part in OF_OTHERS):
+        return False
+    return "/libstdc++.so" not in frame.get("module", "")
+
+
 def place(frame):
     if "file" in frame:
         file = os.path.relpath(frame["file"])
@@ -109,23 +142,30 @@ def place(frame):
 
 
 def places(use):
-    """Of Python's frames alone, where there are some."""
+    """Of Python's frames alone, if there are any. Behind four that are not of the program follows
+    the nearest that is, as in the report of `berth sim`."""
     frames = [frame for frame in use["frames"] if "module" not in frame]
     native = [with_source(frame) for frame in use["frames"]] if not frames else []
-    frames += [frame for frame in native if not is_of_start(frame)]
-    return [place(frame) for frame in frames[:4]]
+    frames += [frame for frame in native if not is_of_start(frame) and not is_of_compiler(frame)]
+    shown = frames[:LINES_MAX]
+    if not any(map(is_of_program, shown)):
+        shown += [frame for frame in frames[LINES_MAX:] if is_of_program(frame)][:1]
+    return [place(frame) for frame in shown]
 
 
 def lines_of(finding):
     lines = [finding["text"]]
-    for title, use in zip(("first use", "second use"), finding["uses"]):
+    for title, use in zip(("first use", "second use"), finding.get("uses", ())):
         lines += [f"  {title}: {line}" for line in places(use)]
     return lines
 
 
 def is_allowed(finding, patterns):
+    if finding["record"] == "more":
+        return False
     lines = [finding["text"], *(line for use in finding["uses"] for line in places(use))]
-    return any(pattern.search(line) for pattern in patterns for line in lines)
+    text = "\n".join(lines)
+    return any(pattern.search(text) for pattern in patterns)
 
 
 def patterns_of(item):

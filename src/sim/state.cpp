@@ -191,7 +191,9 @@ int simulated_driver_version() {
   MutexLock lock(mutex);
   if (current != nullptr) return current->config.driver_version;
   try {
-    return environment_config().driver_version;
+    const int version = environment_config().driver_version;
+    note_version_query(version);
+    return version;
   } catch (const std::exception&) {
     return Config{}.driver_version;  // cuInit reports the error
   }

@@ -41,12 +41,31 @@ bool is_of_compiler(const CallFrame& frame) {
          frame.function.find("cudaLaunchKernel<") != std::string::npos;
 }
 
-/// Of the program itself, not of an installed package, of Python, or made by a package.
+/// Of the program itself, not of an installed package, of Python, of the C++ library, or made by a
+/// package or by nvcc.
 bool is_of_program(const CallFrame& frame) {
   if (frame.file.starts_with("<")) return false;
-  for (const char* const folder : {"/site-packages/", "/dist-packages/", "/lib/python3"})
-    if (frame.file.find(folder) != std::string::npos) return false;
-  return true;
+  for (const char* const part : {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                 "/include/c++/", "/cuda_runtime", "/tmpxft_"})
+    if (frame.file.find(part) != std::string::npos) return false;
+  return frame.module.find("/libstdc++.so") == std::string::npos;
+}
+
+/// The frames of a call site, in their order.
+std::vector<const CallFrame*> shown_frames(const SimUse& use) {
+  const bool has_python = std::any_of(use.frames.begin(), use.frames.end(),
+                                      [](const CallFrame& frame) { return frame.module.empty(); });
+  std::vector<const CallFrame*> shown;
+  bool has_program = false;
+  for (const CallFrame& frame : use.frames) {
+    const bool is_shown =
+        has_python ? frame.module.empty() : !is_of_start(frame) && !is_of_compiler(frame);
+    const bool is_programs = is_of_program(frame);
+    if (!is_shown || (shown.size() >= kLinesMax && (has_program || !is_programs))) continue;
+    shown.push_back(&frame);
+    has_program = has_program || is_programs;
+  }
+  return shown;
 }
 
 std::string line_of(const CallFrame& frame) {
@@ -99,19 +118,24 @@ void SimFindings::find_source_lines() {
 }
 
 std::vector<std::string> call_site_lines(const SimUse& use) {
-  const bool has_python = std::any_of(use.frames.begin(), use.frames.end(),
-                                      [](const CallFrame& frame) { return frame.module.empty(); });
   std::vector<std::string> lines;
-  bool has_program = false;
-  for (const CallFrame& frame : use.frames) {
-    const bool is_shown =
-        has_python ? frame.module.empty() : !is_of_start(frame) && !is_of_compiler(frame);
-    const bool is_programs = !has_python || is_of_program(frame);
-    if (!is_shown || (lines.size() >= kLinesMax && (has_program || !is_programs))) continue;
-    lines.push_back(line_of(frame));
-    has_program = has_program || is_programs;
-  }
+  for (const CallFrame* frame : shown_frames(use)) lines.push_back(line_of(*frame));
   return lines;
+}
+
+std::string nearest_place(const SimUse& use) {
+  const std::vector<const CallFrame*> shown = shown_frames(use);
+  if (shown.empty()) return "";
+  const auto of_program = std::find_if(
+      shown.begin(), shown.end(), [](const CallFrame* frame) { return is_of_program(*frame); });
+  return line_of(of_program == shown.end() ? *shown.front() : **of_program);
+}
+
+std::string whole_text(const SimFinding& finding) {
+  std::string text = finding.text;
+  for (const SimUse& use : finding.uses)
+    for (const std::string& line : call_site_lines(use)) text += "\n" + line;
+  return text;
 }
 
 }  // namespace berth::tool

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdexcept>
 #include <string_view>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -33,28 +34,20 @@ sigset_t awaited_signals() {
   return set;
 }
 
-/// Blocks signals, for sigwaitinfo(), while it exists.
-class HeldSignals {
- public:
-  HeldSignals() {
-    // If SIGCHLD is ignored, for example by inheritance, the end of a child is not reported.
-    former_child_handler_ = std::signal(SIGCHLD, SIG_DFL);
-    const sigset_t set = awaited_signals();
-    sigprocmask(SIG_BLOCK, &set, &former_);
-  }
-  ~HeldSignals() {
-    sigprocmask(SIG_SETMASK, &former_, nullptr);
-    std::signal(SIGCHLD, former_child_handler_);
-  }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
+bool ends_programs(int signal) {
+  return signal != SIGUSR1 && signal != SIGUSR2;
+}
 
-  [[nodiscard]] const sigset_t& former() const { return former_; }
-
- private:
-  sigset_t former_{};
-  SignalHandler former_child_handler_;
-};
+void ignore_or_end(int signal) {
+  static volatile std::sig_atomic_t ignored = 0;
+  if (!ends_programs(signal)) return;
+  if (ignored < CaughtSignals::kIgnored) {
+    ignored = ignored + 1;
+    return;
+  }
+  std::signal(signal, SIG_DFL);
+  raise(signal);  // delivered when the handler returns
+}
 
 [[noreturn]] void fail(const char* what) {
   throw std::runtime_error(fmt::format("{}: {}", what, std::generic_category().message(errno)));
@@ -105,7 +98,7 @@ ProgramEnd wait_for_end(pid_t child) {
     siginfo_t info{};
     const int signal = sigwaitinfo(&set, &info);
     if (signal <= 0 || signal == SIGCHLD) continue;
-    end.is_interrupted = end.is_interrupted || (signal != SIGUSR1 && signal != SIGUSR2);
+    end.is_interrupted = end.is_interrupted || ends_programs(signal);
     const bool is_of_terminal = info.si_code == SI_KERNEL;
     if (!is_of_terminal) kill(child, signal);
   }
@@ -120,15 +113,34 @@ void ignore_broken_pipe() {
   broken_pipe_handler = std::signal(SIGPIPE, SIG_IGN);
 }
 
+CaughtSignals::CaughtSignals() {
+  // If SIGCHLD is ignored, for example by inheritance, the end of a child is not reported.
+  std::signal(SIGCHLD, SIG_DFL);
+  const sigset_t set = awaited_signals();
+  sigprocmask(SIG_BLOCK, &set, &former_);
+}
+
+void CaughtSignals::ignore_few() {
+  struct sigaction catching {};
+  catching.sa_handler = ignore_or_end;
+  catching.sa_flags = SA_RESTART;
+  catching.sa_mask = awaited_signals();
+  for (const int signal : kHandedOn) {
+    struct sigaction former {};
+    sigaction(signal, nullptr, &former);
+    if (former.sa_handler != SIG_IGN) sigaction(signal, &catching, nullptr);
+  }
+  sigprocmask(SIG_SETMASK, &former_, nullptr);
+}
+
 ProgramEnd run_program(const std::vector<std::string>& arguments,
-                       const EnvironmentChanges& environment) {
+                       const EnvironmentChanges& environment, const CaughtSignals& signals) {
   const std::vector<char*> words = pointers_to(arguments);
-  const HeldSignals held;
   int failed[2];
   if (pipe2(failed, O_CLOEXEC) != 0) fail("pipe2");
   const pid_t child = fork();
   if (child < 0) fail("fork");
-  if (child == 0) become(words.data(), environment, held.former(), failed[1]);
+  if (child == 0) become(words.data(), environment, signals.former_, failed[1]);
   close(failed[1]);
   const int reason = read_failure(failed[0]);
   close(failed[0]);
@@ -142,6 +154,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& arguments) 
   if (pipe2(output, O_CLOEXEC) != 0) return std::nullopt;
   const pid_t child = fork();
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (const int signal : kHandedOn) std::signal(signal, SIG_IGN);
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(nowhere, STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);

@@ -10,24 +10,30 @@ namespace berth::tool {
 
 class ReportFile {
  public:
-  /// Opens nothing if `path` is empty.
+  /// Opens nothing if `path` is empty. Does not make the file.
   /// Errors  UsageError that names `option`: the file cannot be written, or is a pipe without a
   ///         reader.
   ReportFile(const std::string& path, const char* option);
-  /// Removes a file that was made for nothing.
   ~ReportFile();
   ReportFile(const ReportFile&) = delete;
   ReportFile& operator=(const ReportFile&) = delete;
 
-  [[nodiscard]] bool is_open() const { return file_ >= 0; }
-  /// Replaces the content.
-  /// Errors  std::runtime_error.
+  [[nodiscard]] bool is_open() const { return !path_.empty(); }
+  /// Replaces the content at once: `text` is written to a new file in the same folder, which then
+  /// gets the name of the file. Pipes, devices, and files in a folder in which none can be made,
+  /// are written in place.
+  /// Errors  std::runtime_error. A file that would have been replaced at once keeps its content.
   void write(std::string_view text);
 
  private:
+  /// False if no file can be made in the folder.
+  bool replace(std::string_view text);
+  void write_in_place(std::string_view text);
+  [[noreturn]] void fail() const;
+
   std::string path_;
-  int file_ = -1;
-  bool is_new_ = false;  ///< made by this object, and not yet written
+  std::string target_;  ///< the file to replace, without links; empty: it is written in place
+  int file_ = -1;       ///< to be written in place
 };
 
 }  // namespace berth::tool

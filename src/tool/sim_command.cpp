@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -76,6 +77,9 @@ class ScratchFolder {
 /// The library that NVTX loads into a program that uses it.
 constexpr const char* kNvtxTool = "NVTX_INJECTION64_PATH";
 
+/// The file for the findings of a program.
+constexpr const char* kFindingsFile = "BERTH_SIM_FINDINGS";
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -85,6 +89,14 @@ std::string variable(const char* name) {
 std::string in_front(const std::string& first, const char* name) {
   const std::string rest = variable(name);
   return rest.empty() ? first : first + ":" + rest;
+}
+
+/// Another `berth sim` that runs this one learns of it.
+void note_in_outer_command() {
+  const std::string outer = variable(kFindingsFile);
+  if (outer.empty()) return;
+  std::ofstream(outer, std::ios::app)
+      << fmt::format("\n{{\"record\":\"inner_command\",\"pid\":{}}}\n", getpid());
 }
 
 SimSettings settings_of(const SimOptions& options) {
@@ -143,12 +155,15 @@ class SimCommand {
     libraries_.check_configuration(settings_.text());
     report_.suppressions = read_suppressions(options.ignore);
     report_.configuration = settings_.text();
+    report_.unchecked = unchecked_kinds(settings_.value("checks"));
     report_.again_before = command_again(options);
     report_.again_after = "-- " + shell_words(options.program);
   }
 
   ExitCode run() {
-    const std::string failure = run_all();
+    CaughtSignals signals;
+    const std::string failure = run_all(signals);
+    signals.ignore_few();
     if (!failure.empty()) {
       print_error(failure);
       return static_cast<ExitCode>(report_.runs.back().exit_code);
@@ -170,31 +185,34 @@ class SimCommand {
   }
 
   /// The reason why the program was not started; empty if it was.
-  std::string run_all() {
-    if (options_.seeds == 0) return run_once(options_.seed).failure;
+  std::string run_all(const CaughtSignals& signals) {
+    const ScratchFolder scratch;
+    note_in_outer_command();
+    if (options_.seeds == 0) return run_once(options_.seed, scratch, signals).failure;
     for (int seed = 1; seed <= options_.seeds; ++seed) {
       if (isatty(STDERR_FILENO) != 0)
         print_on_stderr(fmt::format("berth sim: seed {} of {}, {} findings so far\n", seed,
                                     options_.seeds, report_.findings.all().size()));
-      const ProgramEnd end = run_once(static_cast<std::uint64_t>(seed));
+      const ProgramEnd end = run_once(static_cast<std::uint64_t>(seed), scratch, signals);
       if (!end.failure.empty() || end.is_interrupted) return end.failure;
     }
     return "";
   }
 
-  ProgramEnd run_once(std::optional<std::uint64_t> seed) {
+  ProgramEnd run_once(std::optional<std::uint64_t> seed, const ScratchFolder& scratch,
+                      const CaughtSignals& signals) {
     SimSettings settings = settings_;
     if (seed) settings.set("seed", fmt::to_string(*seed), "--seed");
-    const std::string findings = scratch_.file(fmt::format("{}.jsonl", report_.runs.size()));
+    const std::string findings = scratch.file(fmt::format("{}.jsonl", report_.runs.size()));
     EnvironmentChanges environment = {
         {"BERTH_SIM", settings.text()},
-        {"BERTH_SIM_FINDINGS", findings},
+        {kFindingsFile, findings},
         {"LD_LIBRARY_PATH", in_front(libraries_.folder(), "LD_LIBRARY_PATH")}};
     if (variable(kNvtxTool).empty()) environment[kNvtxTool] = libraries_.simulator();
     if (options_.preload)
       environment["LD_PRELOAD"] =
           in_front(fmt::format("{}", fmt::join(libraries_.files(), ":")), "LD_PRELOAD");
-    ProgramEnd end = run_program(options_.program, environment);
+    ProgramEnd end = run_program(options_.program, environment, signals);
     report_.runs.push_back({seed, end.exit_code, end.signal});
     report_.findings.read(findings);
     return end;
@@ -203,7 +221,6 @@ class SimCommand {
   const SimOptions& options_;
   SimLibraries libraries_;
   SimSettings settings_;
-  ScratchFolder scratch_;
   SimReport report_;
   ReportFile json_file_;
 };
@@ -260,9 +277,9 @@ void add_sim_command(CommandLine& berth) {
       "  berth sim --devices 4 --memory 24GiB --seeds 20 -- pytest tests/\n"
       "  berth sim --seed 3 --on-finding abort -- gdb --args ./pipeline\n",
       "Exit code: that of the program, 128 and the signal if one ended it; 1 also if\n"
-      "there are findings; 2 invalid usage, nothing was run, or NVIDIA's runtime was\n"
-      "called, which cannot run; 126 the program cannot be executed, 127 it is not\n"
-      "there.");
+      "there are findings, or some may be missing; 2 invalid usage, nothing was run, or\n"
+      "NVIDIA's runtime was called, which cannot run; 126 the program cannot be\n"
+      "executed, 127 it is not there.");
 }
 
 }  // namespace berth::tool

@@ -2,7 +2,6 @@
 #include "tool/sim_findings.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -16,23 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// `text` without the parts that differ between runs: addresses, handles, and the numbers of calls.
-std::string without_numbers(const std::string& text) {
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const bool is_address = text.compare(at, 2, "0x") == 0;
-    const bool is_number = text.compare(at, 6, "(call ") == 0;
-    if (!is_address && !is_number) {
-      result += text[at++];
-      continue;
-    }
-    at += is_address ? 2 : 6;
-    result += is_address ? "0x" : "(call ";
-    while (at < text.size() && std::isxdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
-  }
-  return result;
-}
-
 std::string key_of(const SimUse& use) {
   std::string key = fmt::format("{} {}", use.call, use.does);
   // Without a call site, the size distinguishes uses.
@@ -43,7 +25,7 @@ std::string key_of(const SimUse& use) {
 
 /// The same for two findings of one mistake. Either use may come first.
 std::string key_of(const SimFinding& finding) {
-  if (finding.uses.empty()) return without_numbers(finding.text);
+  if (finding.uses.empty()) return finding.mistake;
   std::vector<std::string> uses;
   for (const SimUse& use : finding.uses) uses.push_back(key_of(use));
   std::sort(uses.begin(), uses.end());
@@ -76,6 +58,7 @@ SimFinding parse_finding(const Json& json) {
   SimFinding finding;
   finding.kind = json.at("kind");
   finding.text = json.at("text");
+  finding.mistake = json.value("mistake", finding.text);
   finding.seeds = {json.at("seed").get<std::uint64_t>()};
   finding.pids = {json.at("pid").get<int>()};
   for (const Json& use : json.at("uses")) {
@@ -93,6 +76,10 @@ void SimFindings::read(const std::string& path) {
   ++runs_;
   for (std::string line; std::getline(file, line);)
     if (!line.empty()) read_line(line);
+}
+
+std::uint64_t SimFindings::dropped() const {
+  return sum_of(dropped_).count;
 }
 
 Counted SimFindings::skipped_launches() const {
@@ -115,7 +102,9 @@ void SimFindings::add(const std::string& line) {
   const Json json = Json::parse(line);
   const std::string record = json.at("record");
   if (record == "process") ++processes_;
-  if (record == "more") ++cut_short_;
+  if (record == "inner_command") ++inner_commands_;
+  if (record == "version") version_asked_ = json.at("version");
+  if (record == "more") dropped_[{runs_, json.at("pid").get<int>()}] = {json.at("count"), false};
   if (record == "private_table" && nvidia_runtime_.empty()) {
     const std::string module = json.at("module");
     if (has_runtime_inside(module)) nvidia_runtime_ = module;

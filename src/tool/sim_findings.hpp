@@ -35,6 +35,7 @@ struct SimUse {
 struct SimFinding {
   std::string kind;
   std::string text;
+  std::string mistake;       ///< without uses: the same for each occurrence
   std::vector<SimUse> uses;  ///< none, or the earlier and the later
   std::set<std::uint64_t> seeds;
   std::set<int> pids;
@@ -65,7 +66,15 @@ class SimFindings {
   /// Processes that have called the simulator.
   [[nodiscard]] std::size_t processes() const { return processes_; }
   /// Processes that had more findings than they recorded.
-  [[nodiscard]] std::size_t cut_short() const { return cut_short_; }
+  [[nodiscard]] std::size_t cut_short() const { return dropped_.size(); }
+  /// The findings that they did not record, at least.
+  [[nodiscard]] std::uint64_t dropped() const;
+  /// Whether there may be findings that are not in all().
+  [[nodiscard]] bool is_incomplete() const { return cut_short() != 0 || unfinished_ != 0; }
+  /// The version of the driver, if a process has asked for it; otherwise 0.
+  [[nodiscard]] int version_asked() const { return version_asked_; }
+  /// Commands `berth sim` among the processes. Their findings are not in all().
+  [[nodiscard]] std::size_t inner_commands() const { return inner_commands_; }
   /// The file of a program or library that contains NVIDIA's runtime, and has called it; empty:
   /// none.
   [[nodiscard]] const std::string& nvidia_runtime() const { return nvidia_runtime_; }
@@ -83,17 +92,26 @@ class SimFindings {
   std::vector<SimFinding> findings_;
   std::vector<std::string> keys_;  // of each
   std::size_t processes_ = 0;
-  std::size_t cut_short_ = 0;
+  std::size_t inner_commands_ = 0;
   std::size_t unfinished_ = 0;
+  int version_asked_ = 0;
   std::string nvidia_runtime_;
   std::map<std::pair<std::size_t, int>, Counted> skipped_;  // by run and process
   std::map<std::pair<std::size_t, int>, Counted> failed_;
+  std::map<std::pair<std::size_t, int>, Counted> dropped_;
   std::optional<SimUse> first_failed_;
   std::size_t runs_ = 0;
 };
 
 /// The call site of the use, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2". Only
-/// frames of Python, if there are any; behind four of packages follows the nearest of the program.
+/// frames of Python, if there are any; behind four of packages, of the C++ library or of nvcc
+/// follows the nearest of the program.
 std::vector<std::string> call_site_lines(const SimUse& use);
+
+/// The line of the nearest frame of the program, or else the innermost line; empty: there is none.
+std::string nearest_place(const SimUse& use);
+
+/// The line of the finding and those of its call sites.
+std::string whole_text(const SimFinding& finding);
 
 }  // namespace berth::tool

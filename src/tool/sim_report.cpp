@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,8 +22,22 @@ constexpr std::size_t kSeedsShown = 10;
 
 /// "1 finding", "2 findings", "2 launches".
 std::string counted(std::size_t number, std::string_view noun) {
-  const char* const ending = number == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
+  const char* const ending = number == 1                                    ? ""
+                             : noun.ends_with("ch") || noun.ends_with("ss") ? "es"
+                                                                            : "s";
   return fmt::format("{} {}{}", number, noun, ending);
+}
+
+/// "; races and leaks were not checked"; empty if every kind of finding was looked for.
+std::string unchecked_text(const std::vector<std::string>& kinds) {
+  if (kinds.empty()) return "";
+  std::string text = "; ";
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (i != 0) text += i + 1 == kinds.size() ? " and " : ", ";
+    text += kinds[i] == "aliasing" ? kinds[i] : kinds[i] + "s";
+  }
+  const bool is_one_word = kinds.size() == 1 && kinds[0] == "aliasing";
+  return text + (is_one_word ? " was not checked" : " were not checked");
 }
 
 /// What can be done about NVIDIA's runtime in this file.
@@ -114,7 +129,7 @@ int SimReport::exit_code() const {
   const auto failed =
       std::find_if(runs.begin(), runs.end(), [](const SimRun& run) { return run.exit_code != 0; });
   if (failed != runs.end()) return failed->exit_code;
-  if (!reported().empty()) return static_cast<int>(ExitCode::failed);
+  if (!reported().empty() || findings.is_incomplete()) return static_cast<int>(ExitCode::failed);
   return static_cast<int>(findings.nvidia_runtime().empty() ? ExitCode::ok : ExitCode::usage);
 }
 
@@ -122,9 +137,13 @@ std::string SimReport::heading() const {
   const std::size_t count = reported().size();
   const std::string number = count == 0 ? "no findings" : counted(count, "finding");
   const std::string in = runs.size() == 1 ? "" : " in " + counted(runs.size(), "seed");
-  const bool is_partial = count == 0 && !findings.nvidia_runtime().empty();
-  return fmt::format("berth sim: {}{}{}\n", number, in,
-                     is_partial ? ", but calls could not be checked" : "");
+  std::string limits;
+  if (count == 0 && findings.is_incomplete())
+    limits = ", but some may be lost";
+  else if (count == 0 && !findings.nvidia_runtime().empty())
+    limits = ", but calls could not be checked";
+  if (count == 0) limits += unchecked_text(unchecked);
+  return fmt::format("berth sim: {}{}{}\n", number, in, limits);
 }
 
 std::string SimReport::seeds_text(std::vector<std::uint64_t> seeds) const {
@@ -152,20 +171,22 @@ std::string SimReport::finding_text(const SimFinding& finding) const {
 }
 
 std::string SimReport::failures_text() const {
-  std::vector<std::uint64_t> seeds;
-  const SimRun* first = nullptr;
+  std::vector<std::pair<std::string, std::vector<std::uint64_t>>> seeds;  // of each end
   for (const SimRun& run : runs) {
     if (run.exit_code == 0) continue;
-    if (first == nullptr) first = &run;
-    if (run.seed) seeds.push_back(*run.seed);
+    const std::string end = how_it_ended(run);
+    if (!run.seed)
+      return run.signal == 0 ? "" : fmt::format("berth sim: the program was ended by {}\n", end);
+    auto same = std::find_if(seeds.begin(), seeds.end(),
+                             [&](const auto& entry) { return entry.first == end; });
+    if (same == seeds.end()) same = seeds.insert(seeds.end(), {end, {}});
+    same->second.push_back(*run.seed);
   }
-  if (first == nullptr) return "";
-  if (seeds.empty())
-    return first->signal == 0 ? ""
-                              : fmt::format("berth sim: the program was ended by {}\n",
-                                            signal_name(first->signal));
-  return fmt::format("berth sim: the program failed, with {}\n    {}\n", how_it_ended(*first),
-                     seeds_text(seeds));
+  std::string text;
+  for (const auto& [end, of_end] : seeds)
+    text +=
+        fmt::format("berth sim: the program failed, with {}\n    {}\n", end, seeds_text(of_end));
+  return text;
 }
 
 std::string SimReport::notes() const {
@@ -181,17 +202,21 @@ std::string SimReport::notes() const {
                        counted(suppression.used, "finding"), suppression.reason));
   }
   if (findings.cut_short() != 0)
-    note(fmt::format("{} had more findings than are kept",
-                     counted(findings.cut_short(), "process")));
+    note(
+        fmt::format("{} had more than 100 different findings, and did not keep at least {}: "
+                    "the exit code is not 0",
+                    counted(findings.cut_short(), "process"), findings.dropped()));
   if (findings.unfinished() != 0)
-    note(fmt::format("{} in the findings of a process that was killed cannot be read",
-                     counted(findings.unfinished(), "line")));
+    note(
+        fmt::format("{} in the findings of a process that was killed cannot be read, and may have "
+                    "been a finding: the exit code is not 0",
+                    counted(findings.unfinished(), "line")));
   if (const FailedCalls failed = findings.failed_calls(); failed.counted.count != 0) {
-    const std::vector<std::string> lines = call_site_lines(failed.first);
+    const std::string place = nearest_place(failed.first);
     note(fmt::format("{}{} of the driver failed; the first: {}, {}{}{}",
                      failed.counted.is_exact ? "" : "at least ",
                      counted(failed.counted.count, "call"), failed.first.call, failed.first.does,
-                     lines.empty() ? "" : ", at ", lines.empty() ? "" : lines.front()));
+                     place.empty() ? "" : ", at ", place));
   }
   if (const Counted skipped = findings.skipped_launches(); skipped.count != 0)
     note(fmt::format("results are garbage, because {}{} of kernels {} skipped (kernels=skip)",
@@ -201,11 +226,23 @@ std::string SimReport::notes() const {
     note(fmt::format(
         "{} has NVIDIA's CUDA runtime in it, which does not run on the simulated driver{}", runtime,
         advice_for(runtime)));
-  else if (findings.processes() == 0)
-    note(
-        "the program made no call of the simulated driver, so nothing was checked; --preload is "
-        "for programs that carry their own paths of libraries");
+  else if (findings.processes() == 0 && findings.inner_commands() == 0)
+    note(missing_calls_text());
+  if (findings.inner_commands() != 0)
+    note(fmt::format("{} `berth sim` ran inside, and reported findings that are not counted here",
+                     counted(findings.inner_commands(), "command")));
   return text;
+}
+
+std::string SimReport::missing_calls_text() const {
+  const int version = findings.version_asked();
+  if (version != 0)
+    return fmt::format(
+        "the program asked the simulated driver for its version, {}.{}, and made no "
+        "other call, so nothing was checked",
+        version / 1000, version % 1000 / 10);
+  return "the program made no call of the simulated driver, so nothing was checked; --preload is "
+         "for programs that carry their own paths of libraries";
 }
 
 std::string SimReport::text() const {
@@ -234,7 +271,11 @@ nlohmann::ordered_json SimReport::json() const {
           {"processes", findings.processes()},
           {"nvidia_runtime", std::move(runtime)},
           {"skipped_launches", findings.skipped_launches().count},
-          {"failed_calls", findings.failed_calls().counted.count}};
+          {"failed_calls", findings.failed_calls().counted.count},
+          {"dropped_findings", findings.dropped()},
+          {"unreadable_lines", findings.unfinished()},
+          {"not_checked", unchecked},
+          {"inner_commands", findings.inner_commands()}};
 }
 
 }  // namespace berth::tool

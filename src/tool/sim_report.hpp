@@ -23,8 +23,8 @@ struct SimRun {
 struct SimReport {
   /// The findings that are not ignored.
   [[nodiscard]] std::vector<const SimFinding*> reported() const;
-  /// The exit code of the first run that failed; otherwise 1 if a finding is reported; otherwise 2
-  /// if NVIDIA's runtime was called.
+  /// The exit code of the first run that failed; otherwise 1 if a finding is reported, or findings
+  /// may be lost; otherwise 2 if NVIDIA's runtime was called.
   [[nodiscard]] int exit_code() const;
   /// Lines for standard error.
   [[nodiscard]] std::string text() const;
@@ -35,6 +35,7 @@ struct SimReport {
   std::vector<Suppression> suppressions;
   std::vector<const Suppression*> ignored_by;  ///< of each finding; null: it is reported
   std::string configuration;                   ///< BERTH_SIM without the seed
+  std::vector<std::string> unchecked;          ///< kinds of findings that were not looked for
   /// The command line up to the seed, and after it.
   std::string again_before;
   std::string again_after;
@@ -45,6 +46,7 @@ struct SimReport {
   [[nodiscard]] std::string failures_text() const;
   [[nodiscard]] std::string seeds_text(std::vector<std::uint64_t> seeds) const;
   [[nodiscard]] std::string notes() const;
+  [[nodiscard]] std::string missing_calls_text() const;
 };
 
 /// `words` quoted for a shell, separated by blanks.

@@ -66,4 +66,20 @@ std::string SimSettings::text() const {
   return text;
 }
 
+std::string SimSettings::value(std::string_view key) const {
+  std::string value;
+  for (const Entry& entry : entries_)
+    if (entry.key == key) value = trimmed(entry.text.substr(entry.text.find('=') + 1));
+  return value;
+}
+
+std::vector<std::string> unchecked_kinds(std::string_view checks) {
+  if (checks.empty() || checks == "on") return {};
+  const std::string wanted = fmt::format("/{}/", checks);
+  std::vector<std::string> kinds;
+  for (const char* const kind : {"race", "aliasing", "leak", "fault"})
+    if (wanted.find(fmt::format("/{}/", kind)) == std::string::npos) kinds.emplace_back(kind);
+  return kinds;
+}
+
 }  // namespace berth::tool

@@ -24,6 +24,8 @@ class SimSettings {
   void set_pair(const std::string& pair, std::string_view option);
 
   [[nodiscard]] std::string text() const;
+  /// The value of the key; empty if it is not set.
+  [[nodiscard]] std::string value(std::string_view key) const;
 
  private:
   /// An entry that is not a pair keeps its text, so that the simulator rejects it.
@@ -36,5 +38,8 @@ class SimSettings {
 
   std::vector<Entry> entries_;
 };
+
+/// The kinds of findings that the value of the key `checks` excludes.
+std::vector<std::string> unchecked_kinds(std::string_view checks);
 
 }  // namespace berth::tool

@@ -62,15 +62,10 @@ bool has_match(std::string_view text, std::string_view pattern) {
 }
 
 Suppression* find_suppression(std::vector<Suppression>& suppressions, const SimFinding& finding) {
-  std::vector<std::string> lines = {finding.text};
-  for (const SimUse& use : finding.uses)
-    for (std::string& line : call_site_lines(use)) lines.push_back(std::move(line));
-  const auto found =
-      std::find_if(suppressions.begin(), suppressions.end(), [&](const Suppression& suppression) {
-        return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-          return has_match(line, suppression.pattern);
-        });
-      });
+  const std::string text = whole_text(finding);
+  const auto found = std::find_if(
+      suppressions.begin(), suppressions.end(),
+      [&](const Suppression& suppression) { return has_match(text, suppression.pattern); });
   return found == suppressions.end() ? nullptr : &*found;
 }
 

@@ -2,10 +2,10 @@
 // Findings that were reviewed and are accepted, each with a reason, from a file:
 //
 //   # a line of its own is a comment
-//   race: *in warm_up*   # the first batch is thrown away
+//   race: *in warm_up # the first batch is thrown away
 //
-// A pattern is searched in the line of a finding and in each line of its call sites; * matches any
-// text.
+// A pattern is searched in the line of a finding together with the lines of its call sites; *
+// matches any text, also over several lines.
 #pragma once
 
 #include <cstddef>

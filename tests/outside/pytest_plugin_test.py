@@ -124,6 +124,46 @@ def test_another_is_allowed():
     subprocess.run(["./native"], check=True)
 """
 
+OF_PAGE = """\
+import pytest
+from test_base import machine
+
+def warm_up(machine):
+    machine(False)
+
+def work(machine):
+    machine(False)
+
+@pytest.mark.PAGE
+def test_allowed(machine):
+    warm_up(machine)
+
+@pytest.mark.PAGE
+def test_another_place_is_not_allowed(machine):
+    work(machine)
+"""
+
+LOST = """\
+import json
+import os
+import pytest
+
+def leave(line):
+    with open(os.environ["BERTH_SIM_FINDINGS"], "a") as file:
+        file.write(line + "\\n")
+
+@pytest.mark.allow_findings("*", reason="all of them")
+def test_a_finding_that_was_not_kept():
+    leave(json.dumps({"record": "more", "pid": 1, "count": 1}))
+
+@pytest.mark.allow_findings("*", reason="all of them")
+def test_a_line_that_has_no_end():
+    leave('{"record":"find')
+
+def test_another_record():
+    leave(json.dumps({"record": "inner_command", "pid": 1}))
+"""
+
 UNREASONED = """\
 import pytest
 
@@ -139,6 +179,13 @@ def race_of_the_page():
         return re.search(r"```python\n(.*?)```", file.read(), re.S).group(1)
 
 
+def mark_of_the_page():
+    page = os.path.join(os.environ["BERTH_SOURCE_ROOT"], "docs", "simulator.md")
+    with open(page, encoding="utf-8") as file:
+        (arguments,) = re.findall(r"`allow_findings(\([^`]*\))`", file.read())
+    return f"allow_findings{arguments}"
+
+
 def compile_native(folder):
     source = os.path.join(folder, "native.c")
     with open(source, "w", encoding="utf-8") as file:
@@ -152,7 +199,8 @@ def compile_native(folder):
 class Plugin(unittest.TestCase):
     def run_pytest(self, text, command=()):
         with tempfile.TemporaryDirectory() as folder:
-            for name, content in (("test_it.py", text), ("race.py", race_of_the_page())):
+            files = {"test_it.py": text, "race.py": race_of_the_page(), "test_base.py": TESTS}
+            for name, content in files.items():
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     file.write(content)
             path = [os.path.dirname(PLUGIN), os.environ["PYTHONPATH"]]
@@ -207,6 +255,20 @@ class Plugin(unittest.TestCase):
             results, {"test_allowed": "PASSED", "test_another_is_allowed": "FAILED"}, story)
         self.assertIn("first use: native.c:18 in main\n", story)
         self.assertEqual(code, 1, story)
+
+    def test_the_mark_of_the_page_allows_a_place(self):
+        code, results, story = self.run_pytest(OF_PAGE.replace("PAGE", mark_of_the_page()))
+        self.assertEqual(results, {
+            "test_allowed": "PASSED", "test_another_place_is_not_allowed": "FAILED"}, story)
+        self.assertEqual(code, 1, story)
+
+    def test_findings_that_were_lost_fail_a_test_whatever_it_allows(self):
+        _, results, story = self.run_pytest(LOST)
+        self.assertEqual(results, {
+            "test_a_finding_that_was_not_kept": "FAILED",
+            "test_a_line_that_has_no_end": "FAILED",
+            "test_another_record": "PASSED",
+        }, story)
 
     def test_a_mark_without_a_reason_is_refused(self):
         code, _, story = self.run_pytest(UNREASONED)

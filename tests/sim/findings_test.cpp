@@ -108,12 +108,66 @@ TEST_CASE("the same two calls in a loop are one finding, whichever came first") 
   CHECK(alone.findings.take().size() == 1);
 }
 
-TEST_CASE("omitted findings are reported once") {
+TEST_CASE("without call stacks the line tells mistakes apart, except addresses and call numbers") {
+  Alone alone;
+  for (int i = 100; i < 300; ++i) {
+    Finding again = race(nullptr, nullptr);
+    again.text += " (call " + std::to_string(i) + ") at 0x" + std::to_string(i);
+    alone.findings.add(again);
+  }
+  CHECK(alone.records().size() == 2);
+  Finding other = race(nullptr, nullptr);
+  other.text += " (call 100) at 0x100 (weights)";
+  alone.findings.add(other);
+  CHECK(alone.records().size() == 3);
+}
+
+TEST_CASE("in Python the frames of Python alone tell mistakes apart") {
+  Alone alone;
+  const PythonPlace line{"f.py", 1, "f", true};
+  const PythonPlace next{"f.py", 2, "f", true};
+  CallStack one{{nullptr}, {&line}};
+  CallStack same{{&one}, {&line}};
+  CallStack other{{nullptr}, {&next}};
+  alone.findings.add(race(&one, &one));
+  Finding again = race(&same, &one);
+  again.text += " again";
+  alone.findings.add(again);
+  CHECK(alone.records().size() == 2);
+  alone.findings.add(race(&other, &one));
+  CHECK(alone.findings.take().size() == 1);
+}
+
+TEST_CASE("a finding without uses is one mistake by its line, except addresses and call numbers") {
+  Alone alone;
+  alone.findings.add({"stall: a at 0x12 (call 3)"});
+  alone.findings.add({"stall: a at 0xab (call 4)"});
+  alone.findings.add({"leak: 3 events"});
+  alone.findings.add({"leak: 4 events"});
+  const std::vector<Json> records = alone.records();
+  REQUIRE(records.size() == 4);
+  CHECK(records[1].at("text") == "stall: a at 0x12 (call 3)");
+  CHECK(records[1].at("mistake") == "stall: a at 0x (call )");
+}
+
+TEST_CASE("findings that are not kept are counted at each power of two") {
   Alone alone;
   for (int i = 0; i < 103; ++i) alone.findings.add({"leak: " + std::to_string(i)});
-  CHECK(alone.records().size() == 102);
+  CHECK(alone.records().size() == 103);
   CHECK(alone.records().back().at("record") == "more");
-  CHECK(alone.findings.take().back() == "and 3 more");
+  CHECK(alone.records().back().at("count") == 2);
+  alone.findings.add({"leak: 7"});  // a kept one once more
+  alone.findings.add({"leak: 103"});
+  CHECK(alone.records().back().at("count") == 4);
+  CHECK(alone.findings.take().back() == "and 4 more");
+}
+
+TEST_CASE("a query for the version of the driver is noted once") {
+  const Alone alone;
+  note_version_query(12040);
+  note_version_query(12040);
+  CHECK(alone.records().size() == 2);
+  CHECK(alone.records().back().at("version") == 12040);
 }
 
 TEST_CASE("a call for a private table is reported once for each module") {

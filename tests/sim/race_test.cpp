@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which uses race, and what orders two uses.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "berth/bytes.hpp"
 
@@ -289,6 +291,20 @@ TEST_CASE_FIXTURE(RaceFixture, "freeing memory next to that of pending work is n
   OK(CU(cuMemFree)(memory));
   OK(CU(cuMemFree)(next));
   CHECK_FALSE(found_race(sim));
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a kernel has the name of its source in findings") {
+  for (const auto& [name, shown] :
+       {std::pair{"_Z4addkPKfPfi", "race: addk(float const*, float*, int) ("},
+        std::pair{"f", "race: f ("}}) {
+    const CUdeviceptr written = make_memory(64);
+    for (int i = 0; i < 2; ++i)
+      REQUIRE(sim.launch(make_stream(), {.name = name, .uses = {{written, 64, true}}}));
+    sim.run_all();
+    const std::vector<std::string> found = sim.take_findings();
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].starts_with(shown));
+  }
 }
 
 TEST_CASE("disabled checks report nothing") {

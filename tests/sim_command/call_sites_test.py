@@ -73,6 +73,21 @@ class Native(SimTest):
         outcome = self.cases("race-behind-stub")
         self.assertRegex(outcome.err, r"    first use   \S*cases.c:\d+ in race_behind_stub\n")
 
+    def test_a_failed_call_is_told_with_the_nearest_line_of_the_program(self):
+        package = os.path.join(self.folder, "site-packages")
+        os.mkdir(package)
+        with open(os.path.join(package, "deep.py"), "w", encoding="utf-8") as file:
+            file.write("def call(function, argument):\n    function(argument)\n")
+        program = self.write("failing.py", (
+            f"import ctypes, sys; sys.path.insert(0, {package!r}); from deep import call\n"
+            "cuda = ctypes.CDLL('libcuda.so.1')\n"
+            "cuda.cuInit(0)\n"
+            "call(cuda.cuCtxSetCurrent, ctypes.c_void_p(1))\n"))
+        if not (3, 11) <= sys.version_info[:2] <= (3, 14):
+            self.skipTest("frames are not known")
+        outcome = self.sim(program=[sys.executable, program], cwd=self.folder)
+        self.assertRegex(outcome.err, r"the first: cuCtxSetCurrent .*, at failing.py:4 in <module>")
+
     def test_call_sites_can_be_left_out(self):
         outcome = self.cases("race", options=("--call-sites", "off"))
         self.assertEqual([use["frames"] for use in outcome.report["findings"][0]["uses"]], [[], []])

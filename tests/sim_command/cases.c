@@ -86,6 +86,29 @@ static void two_fills(void) {
   CHECK(cuCtxSynchronize());
 }
 
+static void warm_up(void) {
+  prepare();
+  CHECK(cuMemsetD8Async(memory, 1, kBytes, fills));
+  consume();
+  CHECK(cuCtxSynchronize());
+}
+
+/* Races of 120 sizes at one place. */
+static void many(void) {
+  prepare();
+  for (size_t bytes = 1; bytes <= 120; ++bytes) {
+    CHECK(cuMemsetD8Async(memory, 1, bytes, fills));
+    CHECK(cuMemsetD8Async(memory, 2, bytes, copies));
+    CHECK(cuCtxSynchronize());
+  }
+}
+
+static void version(void) {
+  int version = 0;
+  CHECK(cuDriverGetVersion(&version));
+  printf("version %d\n", version);
+}
+
 /* As race(), of memory that has a name. */
 static void named_race(void) {
   prepare();
@@ -284,6 +307,9 @@ static const struct {
 } kCases[] = {{"race", race},
               {"race-behind-stub", race_behind_stub},
               {"named-race", named_race},
+              {"warm-up", warm_up},
+              {"many", many},
+              {"version", version},
               {"ordered", ordered},
               {"two-fills", two_fills},
               {"sometimes", sometimes},

@@ -3,6 +3,7 @@
 """`berth sim`: which findings are reported, from which processes, and what is ignored."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -50,7 +51,24 @@ class Findings(SimTest):
         outcome = self.cases("loop", options=("--call-sites", "off"))
         (found,) = self.assert_findings(outcome, "race")
         self.assertEqual(found["uses"][0]["frames"], [])
-        self.assertIn("1 process had more findings than are kept", outcome.err)
+        self.assertNotIn("did not keep", outcome.err)
+
+    def test_findings_that_are_not_kept_fail_the_command(self):
+        ignore = self.write("ignore.txt", "race: # all of them\n")
+        options = ("--call-sites", "off", "--ignore", ignore)
+        outcome = self.cases("many", options=options)
+        self.assertEqual((outcome.exit_code, outcome.report["exit_code"]), (1, 1), outcome.story)
+        self.assertIn("berth sim: no findings, but some may be lost\n", outcome.err)
+        self.assertIn("1 process had more than 100 different findings, and did not keep at least "
+                      "16: the exit code is not 0\n", outcome.err)
+        self.assertEqual(outcome.report["dropped_findings"], 16)
+        self.assertEqual(len(outcome.report["findings"]), 100)
+        self.assertEqual(self.cases("many", "exit=5", options=options).exit_code, 5)
+
+    def test_a_repeated_mistake_leaves_room_for_another(self):
+        outcome = self.cases("loop", "two-fills", options=("--call-sites", "off"))
+        self.assert_findings(outcome, "race", "race")
+        self.assertEqual(outcome.report["dropped_findings"], 0)
 
     def test_two_mistakes_are_two_findings(self):
         self.assert_findings(self.cases("race", "two-fills"), "race", "race")
@@ -95,6 +113,20 @@ class Findings(SimTest):
             outcome = self.cases("race", "leak", options=("--checks", checks))
             self.assert_findings(outcome, *kinds)
 
+    def test_no_findings_are_told_with_what_was_not_looked_for(self):
+        for checks, text in (
+            ("aliasing,leak,fault", "; races were not checked"),
+            ("leak", "; races, aliasing and faults were not checked"),
+            ("race,leak,fault", "; aliasing was not checked"),
+            ("off", "; races, aliasing, leaks and faults were not checked"),
+            ("on", ""),
+        ):
+            outcome = self.cases("ordered", options=("--checks", checks))
+            self.assertEqual(outcome.err, f"berth sim: no findings{text}\n")
+        outcome = self.cases("ordered", env={"BERTH_SIM": "checks=race/leak/fault"})
+        self.assertEqual(outcome.report["not_checked"], ["aliasing"])
+        self.assertIn("no findings; aliasing was not checked\n", outcome.err)
+
     def test_without_the_command_the_findings_go_to_standard_error(self):
         env = environment({"LD_LIBRARY_PATH": FOLDER})
         process = subprocess.run([CASES, "race"], env=env, text=True, capture_output=True)
@@ -110,6 +142,13 @@ class Findings(SimTest):
         outcome = self.sim(program=["sh", "-c", script])
         self.assert_findings(outcome, "race")
         self.assertIn("1 line in the findings of a process that was killed", outcome.err)
+        self.assertEqual(outcome.report["unreadable_lines"], 1)
+
+    def test_a_line_that_cannot_be_read_may_be_a_finding(self):
+        script = "printf '{\"record\":\"find' >> $BERTH_SIM_FINDINGS"
+        outcome = self.sim(program=["sh", "-c", script])
+        self.assertEqual(outcome.exit_code, 1, outcome.story)
+        self.assertIn("berth sim: no findings, but some may be lost\n", outcome.err)
 
 
 class Faults(SimTest):
@@ -208,6 +247,16 @@ class Ignore(SimTest):
         self.assertEqual(outcome.err.count("  race: "), 1, outcome.story)
         self.assertNotIn("two_fills", outcome.err.split("ignore.txt")[0])
 
+    @unittest.skipUnless(shutil.which("addr2line"), "no addr2line")
+    def test_the_example_of_the_page_ignores_a_place(self):
+        page = os.path.join(os.environ["BERTH_SOURCE_ROOT"], "docs", "simulator.md")
+        with open(page, encoding="utf-8") as file:
+            (line,) = re.findall(r"`(race: [^`]* # [^`]*)`", file.read())
+        outcome = self.ignoring(line + "\n", "warm-up")
+        self.assertEqual(outcome.exit_code, 0, outcome.story)
+        self.assertEqual(len(outcome.report["findings"]), 1)
+        self.assertEqual(self.ignoring(line + "\n", "race").exit_code, 1)
+
     def test_a_pattern_that_matches_nothing_is_told(self):
         outcome = self.ignoring("race: cuMemcpyDtoHAsync*writes*reads # old\n", "race")
         self.assertEqual(outcome.exit_code, 1, outcome.story)
@@ -222,7 +271,8 @@ class Json(SimTest):
         self.assertEqual(
             list(report),
             ["exit_code", "configuration", "findings", "runs", "processes", "nvidia_runtime",
-             "skipped_launches", "failed_calls"],
+             "skipped_launches", "failed_calls", "dropped_findings", "unreadable_lines",
+             "not_checked", "inner_commands"],
         )
         self.assertEqual(report["exit_code"], 1)
         self.assertIn("devices=2", report["configuration"])

@@ -144,6 +144,37 @@ class Run(SimTest):
         self.assertIn("made no call of the simulated driver", outcome.err)
         self.assertNotIn("made no call", self.cases("devices").err)
 
+    def test_a_program_that_asks_for_the_version_alone_has_found_the_driver(self):
+        outcome = self.cases("version", options=("--set", "driver_version=12040"))
+        self.assertEqual(outcome.out, "version 12040\n", outcome.story)
+        self.assertNotIn("--preload", outcome.err)
+        self.assertIn("for its version, 12.4, and made no other call, so nothing was checked\n",
+                      outcome.err)
+        self.assertNotIn("version", self.cases("version", "ordered").err)
+
+    def test_a_runtime_that_is_newer_than_the_driver_has_found_the_driver(self):
+        runtime = os.path.join(FOLDER, "libcudart.so.13")
+        if not os.path.exists(runtime):
+            self.skipTest("berth's CUDA runtime is not built")
+        program = "import ctypes; print(ctypes.CDLL('libcudart.so.13')"
+        program += ".cudaGetDeviceCount(ctypes.byref(ctypes.c_int())))"
+        outcome = self.sim("--set", "driver_version=12040",
+                           program=[sys.executable, "-c", program])
+        self.assertEqual(outcome.out, "35\n", outcome.story)
+        self.assertNotIn("--preload", outcome.err)
+
+    def test_a_command_inside_another_reports_for_itself(self):
+        inner = [BERTH, "sim", "--", CASES, "race"]
+        outcome = self.sim(program=["sh", "-c", '"$@"; exit 0', "sh", *inner])
+        self.assert_findings(outcome)
+        self.assertEqual(outcome.err.count("  race: "), 1, outcome.story)
+        self.assertTrue(
+            outcome.err.endswith(
+                "berth sim: no findings\nberth sim: 1 command `berth sim` ran inside, and reported "
+                "findings that are not counted here\n"),
+            outcome.story)
+        self.assertEqual(outcome.report["inner_commands"], 1)
+
     def test_a_program_with_nvidias_runtime_is_told(self):
         outcome = self.cases("private-table")
         self.assertEqual(outcome.exit_code, 2, outcome.story)
@@ -274,6 +305,33 @@ class Run(SimTest):
         with open(report, encoding="utf-8") as file:
             self.assertEqual(file.read(), "of an earlier run")
         self.assertFalse(os.path.exists(new))
+        self.assertEqual(berth("sim", "--json", report, "--", "true").exit_code, 0)
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["findings"], [])
+
+    def test_a_report_replaces_the_file_to_which_a_link_leads(self):
+        report = self.write("first.json", "of an earlier run")
+        os.chmod(report, 0o640)
+        link = os.path.join(self.folder, "link.json")
+        os.symlink("first.json", link)
+        with open(report, encoding="utf-8") as earlier:
+            self.assertEqual(berth("sim", "--json", link, "--", "true").exit_code, 0)
+            self.assertEqual(earlier.read(), "of an earlier run")  # never half of one
+        self.assertTrue(os.path.islink(link))
+        self.assertEqual(os.stat(report).st_mode & 0o777, 0o640)
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["findings"], [])
+        names = {name for name in os.listdir(self.folder) if "json" in name}
+        self.assertEqual(names, {"first.json", "link.json"})
+
+    @unittest.skipIf(os.geteuid() == 0, "root may make files in any folder")
+    def test_a_report_in_a_folder_without_new_files_is_written_in_place(self):
+        folder = os.path.join(self.folder, "closed")
+        os.mkdir(folder)
+        report = os.path.join(folder, "report.json")
+        open(report, "w").close()
+        os.chmod(folder, 0o500)
+        self.addCleanup(os.chmod, folder, 0o700)
         self.assertEqual(berth("sim", "--json", report, "--", "true").exit_code, 0)
         with open(report, encoding="utf-8") as file:
             self.assertEqual(json.load(file)["findings"], [])

@@ -59,12 +59,18 @@ class Seeds(SimTest):
         self.assertIn("seeds 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more; again", outcome.err)
 
     def test_a_program_that_fails_in_some_orders(self):
-        script = 'case $BERTH_SIM in *seed=3*) exit 4 ;; *seed=2*) kill -9 $$ ;; esac'
-        outcome = self.sim("--seeds", "4", program=["sh", "-c", script])
+        script = "case $BERTH_SIM in *seed=[35]*) exit 4 ;; *seed=2*) kill -9 $$ ;; esac"
+        outcome = self.sim("--seeds", "5", program=["sh", "-c", script])
         self.assertEqual(outcome.exit_code, 137, outcome.story)
-        self.assertIn("the program failed, with signal 9 (SIGKILL)\n    seeds 2, 3; again with",
-                      outcome.err)
-        self.assertEqual([run["exit_code"] for run in outcome.report["runs"]], [0, 137, 4, 0])
+        failures = re.findall(r"the program failed, with (.*)\n    (.*); again with", outcome.err)
+        self.assertEqual(
+            failures, [("signal 9 (SIGKILL)", "seed 2"), ("exit code 4", "seeds 3, 5")])
+        self.assertEqual([run["exit_code"] for run in outcome.report["runs"]], [0, 137, 4, 0, 4])
+
+    def test_a_signal_and_its_exit_code_are_two_ends(self):
+        script = "case $BERTH_SIM in *seed=1*) exit 137 ;; *) kill -9 $$ ;; esac"
+        outcome = self.sim("--seeds", "2", program=["sh", "-c", script])
+        self.assertEqual(outcome.err.count("the program failed, with"), 2, outcome.story)
 
     def test_seeds_choose_the_random_order_unless_it_is_set(self):
         program = ["sh", "-c", "echo $BERTH_SIM"]

@@ -68,22 +68,28 @@ TEST_CASE("the size distinguishes uses only without a call site") {
             .size() == 2);
 }
 
-TEST_CASE("findings without uses are compared by their line, except addresses and call numbers") {
-  CHECK(read({race(1, "", "", "stall: a at 0x12 (call 3)"),
-              race(2, "", "", "stall: a at 0xab (call 4)")})
-            .all()
-            .size() == 1);
-  CHECK(read({race(1, "", "", "leak: 3 events"), race(2, "", "", "leak: 4 events")}).all().size() ==
-        2);
+TEST_CASE("findings without uses are compared by the text of their mistake") {
+  const auto stall = [](int pid, const char* text, const char* mistake) {
+    return fmt::format(R"({{"record":"finding","pid":{},"kind":"stall","text":"{}","seed":1,)"
+                       R"("mistake":"{}","uses":[]}})",
+                       pid, text, mistake);
+  };
+  CHECK(read({stall(1, "a at 0x12", "a at"), stall(2, "a at 0xab", "a at")}).all().size() == 1);
+  CHECK(read({stall(1, "a", "a"), stall(1, "b", "b")}).all().size() == 2);
 }
 
 TEST_CASE("other records are counted, and incomplete ones are reported") {
-  const SimFindings findings =
-      read({R"({"record":"process","pid":1,"program":"a"})",
-            R"({"record":"process","pid":2,"program":"b"})", R"({"record":"more","pid":1})",
-            R"({"record":"find)", R"({"record":"finding"})", "[]"});
+  const SimFindings findings = read(
+      {R"({"record":"process","pid":1,"program":"a"})",
+       R"({"record":"process","pid":2,"program":"b"})", R"({"record":"more","pid":1,"count":1})",
+       R"({"record":"more","pid":1,"count":4})", R"({"record":"more","pid":2,"count":2})",
+       R"({"record":"inner_command","pid":9})", R"({"record":"version","pid":9,"version":12040})",
+       R"({"record":"find)", R"({"record":"finding"})", "[]"});
   CHECK(findings.processes() == 2);
-  CHECK(findings.cut_short() == 1);
+  CHECK(findings.cut_short() == 2);
+  CHECK(findings.dropped() == 6);
+  CHECK(findings.inner_commands() == 1);
+  CHECK(findings.version_asked() == 12040);
   CHECK(findings.unfinished() == 3);
   CHECK(findings.nvidia_runtime().empty());
   CHECK(findings.all().empty());
@@ -112,6 +118,24 @@ TEST_CASE("call sites are Python frames, or otherwise native frames without star
   CHECK(call_site_lines({"a", "reads", 1, {python, native, start}}) ==
         std::vector<std::string>{"/f.py:3 in f"});
   CHECK(call_site_lines({"a", "reads", 1, std::vector<CallFrame>(9, python)}).size() == 4);
+}
+
+TEST_CASE("behind frames of the C++ library and of nvcc is the nearest of the program") {
+  const auto native = [](const char* file, int line) {
+    return CallFrame{file, line, "f", "/program", 0x10};
+  };
+  const CallFrame invoke = native("/usr/include/c++/12/bits/invoke.h", 61);
+  const CallFrame thread = native("/usr/include/c++/12/bits/std_thread.h", 8);
+  const CallFrame stub = native("/tmp/tmpxft_0000_7-6_p.cudafe1.stub.c", 13);
+  const CallFrame header = native("/usr/local/cuda/include/cuda_runtime.h", 216);
+  const CallFrame own = native("/src/p.cu", 20);
+  const SimUse use{"a", "reads", 1, {stub, header, invoke, thread, thread, own, own}};
+  CHECK(call_site_lines(use).size() == 5);
+  CHECK(call_site_lines(use).back() == "/src/p.cu:20 in f");
+  CHECK(nearest_place(use) == "/src/p.cu:20 in f");
+  CHECK(nearest_place({"a", "reads", 1, {invoke, thread}}) ==
+        "/usr/include/c++/12/bits/invoke.h:61 in f");
+  CHECK(nearest_place({"a", "reads", 1, {}}).empty());
 }
 
 }  // namespace sim_findings_test

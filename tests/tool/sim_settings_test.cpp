@@ -41,4 +41,14 @@ TEST_CASE("a value with a comma, and a setting without a value, are refused") {
   CHECK(settings.text().empty());
 }
 
+TEST_CASE("the kinds that are not checked are those that are not named") {
+  const SimSettings settings("devices=2, checks=race/leak");
+  CHECK(settings.value("checks") == "race/leak");
+  CHECK(settings.value("seed").empty());
+  CHECK(unchecked_kinds(settings.value("checks")) == std::vector<std::string>{"aliasing", "fault"});
+  CHECK(unchecked_kinds("").empty());
+  CHECK(unchecked_kinds("on").empty());
+  CHECK(unchecked_kinds("off").size() == 4);
+}
+
 }  // namespace sim_settings_test

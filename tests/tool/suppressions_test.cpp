@@ -31,6 +31,9 @@ TEST_CASE("the first suppression that matches a line of a finding applies") {
   CHECK(find_suppression(all, finding)->reason == "2");
   finding.uses.clear();
   CHECK(find_suppression(all, finding)->reason == "3");
+  finding.uses = {{"a", "reads", 4, {{"f.py", 3, "warm_up", "", 0}}}, {"b", "writes", 4, {}}};
+  std::vector<Suppression> over_lines = {{"race: *in warm_up", "4", "", 0}};
+  CHECK(find_suppression(over_lines, finding)->reason == "4");
   finding.text = "stall";
   CHECK(find_suppression(all, finding) == nullptr);
 }

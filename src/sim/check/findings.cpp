@@ -2,6 +2,8 @@
 #include "sim/check/findings.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cctype>
 #include <cstdlib>
 
 #include "base/format.hpp"
@@ -16,39 +18,79 @@ namespace {
 
 constexpr std::size_t kKept = 100;
 
-}  // namespace
+/// `text` without the parts that differ between runs: addresses, handles, and the numbers of calls.
+std::string without_numbers(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool is_address = text.compare(at, 2, "0x") == 0;
+    const bool is_number = text.compare(at, 6, "(call ") == 0;
+    if (!is_address && !is_number) {
+      result += text[at++];
+      continue;
+    }
+    at += is_address ? 2 : 6;
+    result += is_address ? "0x" : "(call ";
+    while (at < text.size() && std::isxdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
+  }
+  return result;
+}
 
-bool Findings::is_known(const Finding& finding) {
+/// Reports show the frames of Python alone if there are any, so that the frames below them
+/// distinguish nothing.
+std::string place_of(const CallStack& stack) {
+  if (stack.python.empty()) return format_text("{}", static_cast<const void*>(&stack));
+  std::string place;
+  for (const PythonPlace* frame : stack.python)
+    place += format_text(" {}", static_cast<const void*>(frame));
+  return place;
+}
+
+/// The same text for each occurrence of one mistake. It distinguishes all that `berth sim`
+/// distinguishes.
+std::string mistake_of(const Finding& finding) {
   const bool has_stacks = !finding.uses.empty() &&
                           std::all_of(finding.uses.begin(), finding.uses.end(),
                                       [](const FindingUse& use) { return use.stack != nullptr; });
-  if (!alone_ || !has_stacks) return false;
+  if (!has_stacks) return without_numbers(finding.text);
   std::vector<std::string> uses;
   for (const FindingUse& use : finding.uses)
-    uses.push_back(
-        format_text("{} {} {}", use.call, use.does, static_cast<const void*>(use.stack)));
+    uses.push_back(format_text("{} {} {}", use.call, use.does, place_of(*use.stack)));
   std::sort(uses.begin(), uses.end());  // uses may come in either order
-  return !met_.insert(format_text("{} {}", finding.kind(), join_texts(uses, ", "))).second;
+  return format_text("{} {}", finding.kind(), join_texts(uses, ", "));
 }
+
+}  // namespace
 
 void Findings::add(Finding finding) {
   if (!config_.checks.wants(finding.kind())) return;
   // One operation can conflict in many rows of memory.
   if (!lines_.empty() && lines_.back() == finding.text) return;
   if (log_.on()) log_.note(format_text("found: {}", finding.kind()));
-  if (is_known(finding)) return;
+  std::string mistake = alone_ ? mistake_of(finding) : "";
+  if (alone_ && met_.contains(mistake)) return;
   if (lines_.size() >= kKept) {
-    ++dropped_;
-    if (dropped_ == 1) file_.note_more();
+    drop();
     return;
   }
-  if (alone_) tell(finding);
+  if (alone_) {
+    tell(finding, mistake);
+    met_.insert(std::move(mistake));
+  }
   lines_.push_back(std::move(finding.text));
 }
 
-void Findings::tell(const Finding& finding) {
+// A power of two: the file stays short, and the latest number remains if the process is killed.
+void Findings::drop() {
+  ++dropped_;
+  if (!alone_ || !std::has_single_bit(dropped_)) return;
+  if (!file_.note_more(dropped_) && dropped_ == 1)
+    write_to_stderr(format_text(
+        "simulated driver: more than {} different findings; the rest is not printed\n", kKept));
+}
+
+void Findings::tell(const Finding& finding, const std::string& mistake) {
   const bool aborts = config_.on_finding == OnFinding::abort;
-  const bool is_recorded = file_.add(finding, config_.seed);
+  const bool is_recorded = file_.add(finding, mistake, config_.seed);
   if (!is_recorded || aborts) {
     write_to_stderr(format_text("simulated driver: {}\n", finding.text));
     for (const FindingUse& use : finding.uses)

@@ -24,9 +24,9 @@ class Findings {
   Findings(bool alone, const Config& config, EventLog& log)
       : alone_(alone), config_(config), log_(log), file_(alone) {}
 
-  /// Ignores a finding of a kind that `checks` excludes. After the first hundred, findings are only
-  /// counted: a mistake in a loop repeats. Aborts with on_finding=abort if no test takes the
-  /// findings.
+  /// Ignores a finding of a kind that `checks` excludes. If no test takes the findings, each
+  /// mistake is one finding, however often it happens, and the process aborts with
+  /// on_finding=abort. After the first hundred, findings are only counted.
   void add(Finding finding);
   /// The findings since the last call.
   [[nodiscard]] std::vector<std::string> take();
@@ -45,16 +45,16 @@ class Findings {
   void note_skipped_launches(std::uint64_t count, bool is_final);
 
  private:
-  void tell(const Finding& finding);
-  /// Whether the same two calls conflicted before, in a program without a test.
-  bool is_known(const Finding& finding);
+  void tell(const Finding& finding, const std::string& mistake);
+  /// Counts a finding that is not kept.
+  void drop();
 
   bool alone_;
   const Config& config_;
   EventLog& log_;
   FindingsFile file_;
   std::vector<std::string> lines_;
-  std::set<std::string> met_;
+  std::set<std::string> met_;  ///< the mistakes of the kept findings
   std::size_t dropped_ = 0;
 };
 

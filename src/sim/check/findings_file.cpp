@@ -3,7 +3,9 @@
 
 #include <climits>
 #include <fcntl.h>
+#include <sys/types.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
@@ -27,6 +29,20 @@ bool has_open_line(int file) {
   return bytes > 0 && pread(file, &last, 1, bytes - 1) == 1 && last != '\n';
 }
 
+std::string path_of_file() {
+  return trusted_env("BERTH_SIM_FINDINGS").value_or("");
+}
+
+// Opened each time: the program may close unknown descriptors, and fork.
+bool append_line(const std::string& path, std::string_view line) {
+  const int file = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  const std::string whole = format_text("{}{}\n", has_open_line(file) ? "\n" : "", line);
+  const ssize_t written = ::write(file, whole.data(), whole.size());
+  close(file);
+  return written == static_cast<ssize_t>(whole.size());
+}
+
 JsonWriter begin_record(std::string_view record) {
   JsonWriter json;
   json.begin_object().field("record", record).field("pid", getpid());
@@ -37,21 +53,21 @@ JsonWriter begin_record(std::string_view record) {
 
 FindingsFile::FindingsFile(bool on) {
   if (!on) return;
-  path_ = trusted_env("BERTH_SIM_FINDINGS").value_or("");
+  path_ = path_of_file();
   if (path_.empty()) return;
   JsonWriter json = begin_record("process");
   json.field("program", std::string_view(program_file())).end_object();
   static_cast<void>(write(std::move(json).take()));
 }
 
-bool FindingsFile::add(const Finding& finding, std::uint64_t seed) {
+bool FindingsFile::add(const Finding& finding, std::string_view mistake, std::uint64_t seed) {
   if (path_.empty()) return false;
   JsonWriter json = begin_record("finding");
   json.field("kind", finding.kind())
       .field("text", std::string_view(finding.text))
-      .field("seed", seed)
-      .key("uses")
-      .begin_array();
+      .field("seed", seed);
+  if (finding.uses.empty()) json.field("mistake", mistake);
+  json.key("uses").begin_array();
   for (const FindingUse& use : finding.uses) {
     json.begin_object()
         .field("call", std::string_view(use.call))
@@ -66,11 +82,11 @@ bool FindingsFile::add(const Finding& finding, std::uint64_t seed) {
   return write(std::move(json).take());
 }
 
-void FindingsFile::note_more() {
-  if (path_.empty()) return;
+bool FindingsFile::note_more(std::uint64_t count) {
+  if (path_.empty()) return false;
   JsonWriter json = begin_record("more");
-  json.end_object();
-  static_cast<void>(write(std::move(json).take()));
+  json.field("count", count).end_object();
+  return write(std::move(json).take());
 }
 
 void FindingsFile::note_private_table(const char* module) {
@@ -97,14 +113,17 @@ bool FindingsFile::note_count(std::string_view record, std::uint64_t count, bool
   return write(std::move(json).take());
 }
 
-// Opened each time: the program may close unknown descriptors, and fork.
 bool FindingsFile::write(std::string_view line) const {
-  const int file = open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  const std::string whole = format_text("{}{}\n", has_open_line(file) ? "\n" : "", line);
-  const ssize_t written = ::write(file, whole.data(), whole.size());
-  close(file);
-  return written == static_cast<ssize_t>(whole.size());
+  return append_line(path_, line);
+}
+
+void note_version_query(int version) {
+  static pid_t noted = 0;
+  const std::string path = path_of_file();
+  if (path.empty() || std::exchange(noted, getpid()) == getpid()) return;
+  JsonWriter json = begin_record("version");
+  json.field("version", version).end_object();
+  static_cast<void>(append_line(path, std::move(json).take()));
 }
 
 }  // namespace berth::sim

@@ -6,7 +6,10 @@
 //   {"record":"process","pid":7,"program":"/usr/bin/python3"}
 //   {"record":"finding","pid":7,"kind":"race","text":"race: ...","seed":3,"uses":[
 //     {"call":"cuMemcpyAsync","does":"reads","bytes":64,"frames":[...]}, ...]}
-//   {"record":"more","pid":7}            there are findings that it did not keep
+//                                        without uses also "mistake", the same text in every run
+//   {"record":"more","pid":7,"count":4}  at least so many findings were not kept
+//   {"record":"version","pid":7,"version":13000}     of the driver, which was asked for
+//   {"record":"inner_command","pid":7}   a `berth sim` that reports the findings of its program
 //   {"record":"private_table","pid":7,"module":"./program"}   which asked for one
 //   {"record":"skipped_launches","pid":7,"count":9,"final":true}   not final: and maybe more since
 //   {"record":"failed_calls","pid":7,"count":2,"final":true}       the same of calls
@@ -31,8 +34,9 @@ class FindingsFile {
   explicit FindingsFile(bool on);
 
   /// False if there is no file, or the write fails.
-  bool add(const Finding& finding, std::uint64_t seed);
-  void note_more();
+  bool add(const Finding& finding, std::string_view mistake, std::uint64_t seed);
+  /// False if there is no file, or the write fails.
+  bool note_more(std::uint64_t count);
   /// Writes the record once for each module.
   void note_private_table(const char* module);
   /// False if there is no file, or the write fails.
@@ -45,5 +49,8 @@ class FindingsFile {
   std::string path_;                      // empty: none
   std::set<std::string> private_tables_;  // modules that have asked
 };
+
+/// Notes once in each process that it has asked for the version of the driver.
+void note_version_query(int version);
 
 }  // namespace berth::sim

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/names.hpp"
 
+#include "base/demangled.hpp"
 #include "base/format.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
+namespace {
+
+/// Of a kernel, as its source has it.
+std::string kernel_name(const char* name) {
+  const std::string readable = demangled(name);
+  return readable.empty() ? name : readable;
+}
+
+}  // namespace
 
 std::string stream_name(Handle caller_handle) {
   switch (caller_handle) {
@@ -21,12 +31,13 @@ std::string call_name(const CallSite& call) {
   if (call.kernel == nullptr)
     return format_text("{} (call {})", function_name(call.function), call.number);
   if (call.function == Function::count)
-    return format_text("{} (call {})", call.kernel, call.number);
-  return format_text("{} of {} (call {})", call.kernel, function_name(call.function), call.number);
+    return format_text("{} (call {})", kernel_name(call.kernel), call.number);
+  return format_text("{} of {} (call {})", kernel_name(call.kernel), function_name(call.function),
+                     call.number);
 }
 
 std::string short_name(const CallSite& call) {
-  return call.kernel == nullptr ? function_name(call.function) : call.kernel;
+  return call.kernel == nullptr ? function_name(call.function) : kernel_name(call.kernel);
 }
 
 std::string memory_text(const State& state, std::uint64_t address, std::uint64_t bytes) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/work/stand_ins.hpp"
 
-#include <cstdlib>
-#include <cxxabi.h>
 #include <functional>
 #include <map>
 #include <new>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/demangled.hpp"
 #include "base/mutex.hpp"
 #include "driver/sim_kernel_abi.hpp"
 #include "sim/functions.hpp"
@@ -28,12 +27,9 @@ StandIns& stand_ins() BERTH_REQUIRES(mutex) {
 
 /// "scale<float>" of "void scale<float>(float*, int)"; empty: the name is not mangled.
 std::string source_name(const std::string& kernel) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> whole(
-      abi::__cxa_demangle(kernel.c_str(), nullptr, nullptr, &status), &std::free);
-  if (whole == nullptr) return "";
+  const std::string whole = demangled(kernel);
   constexpr std::string_view returns = "void ";
-  std::string_view name = whole.get();
+  std::string_view name = whole;
   if (name.starts_with(returns)) name.remove_prefix(returns.size());
   // The parameters start at the last parenthesis of depth 0.
   std::size_t depth = 0;
