@@ -23,6 +23,9 @@ PRIVATE_PART = re.compile(r"::(?:Impl|State)(?:::|$)")
 VERSION_NODE = re.compile(r"BERTH_(?:[A-Z]+_)?[0-9.]+$")
 RUNTIME_VERSION_NODE = re.compile(r"libcudart\.so\.[0-9]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
+# By which NVTX finds the simulator as a tool.
+SIMULATOR_LIBRARY = re.compile(r"libberth_sim\.so")
+TOOL_ENTRIES = ("InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension")
 EMBEDDED_LIBRARY = re.compile(r"libberth\.so")
 # What it may need.
 EMBEDDED_NEEDS = re.compile(r"(?:libfmt|libstdc\+\+|libm|libgcc_s|libc|ld-linux-[\w-]+)\.so\.\d+$")
@@ -37,15 +40,16 @@ def symbol_names(nm_output):
             yield match.group(1)
 
 
-def export_problems(names):
-    """`names` demangled, with the symbol version that nm appends ("berth_x@@BERTH_0.1")."""
+def export_problems(names, also=()):
+    """`names` demangled, with the symbol version that nm appends ("berth_x@@BERTH_0.1"). `also`:
+    other names that may be exported."""
     exported = 0
     for versioned in names:
         name = re.sub(r"@+[A-Za-z0-9_.]+$", "", versioned)
         if VERSION_NODE.match(name):
             continue
         exported += 1
-        if not EXPORTED.match(name):
+        if not EXPORTED.match(name) and name not in also:
             yield name, "exported, but neither in namespace berth nor berth_*"
         elif PRIVATE_PART.search(name.split("(")[0]):
             yield name, "exported, but a private part: its definition takes BERTH_HIDDEN"
@@ -106,7 +110,8 @@ def main():
     for shared in options.shared:
         exported = output_of(nm, "--dynamic", "--defined-only", "--demangle", shared)
         wanted = output_of(nm, "--dynamic", "--undefined-only", shared)
-        note(shared, export_problems(symbol_names(exported)))
+        also = TOOL_ENTRIES if SIMULATOR_LIBRARY.search(shared) else ()
+        note(shared, export_problems(symbol_names(exported), also))
         note(shared, cuda_problems(symbol_names(exported)))
         note(shared, cuda_problems(symbol_names(wanted)))
         libraries = linked_libraries(output_of(readelf, "-d", shared))

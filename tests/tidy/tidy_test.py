@@ -260,6 +260,11 @@ libberth.so.p/member.cpp.o:
             found = list(check_symbols.export_problems(self.names(extra)[1:]))
             self.assertEqual([found_name for found_name, _ in found], [name])
 
+    def test_other_exports_are_named(self):
+        names = ["berth_x", "InitializeInjectionNvtx2"]
+        self.assertEqual(len(list(check_symbols.export_problems(names))), 1)
+        self.assertEqual(list(check_symbols.export_problems(names, names[1:])), [])
+
     def test_an_exported_private_part_is_reported(self):
         for name in (
             "berth::Copier::Impl::start()",
