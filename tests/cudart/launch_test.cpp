@@ -51,6 +51,17 @@ TEST_CASE("a launch is refused by default, and the error is the thread's last on
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+// Source: CUDA Programming Guide, "Stream and Event Behavior".
+TEST_CASE("a launch on a stream of another device than the current one is refused") {
+  LaunchRuntime runtime("skip,devices=2");
+  OK(cudaSetDevice(1));
+  cudaStream_t far = make_stream();
+  OK(cudaSetDevice(0));
+  CHECK(runtime.launch(nullptr, 1, far) == cudaErrorInvalidResourceHandle);
+  OK(cudaSetDevice(1));
+  CHECK(runtime.launch(nullptr, 1, far) == cudaSuccess);
+}
+
 TEST_CASE("a launch that is skipped touches nothing") {
   LaunchRuntime runtime("skip");
   unsigned char* const memory = make_memory(8);

@@ -147,6 +147,8 @@ CUresult launch(Function name, const CUlaunchConfig& config, CUfunction function
   const DeviceFunction* const found = state.functions.find(to_handle(function));
   Stream* const stream = call.find_stream(config.hStream);
   if (found == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // Source: CUDA Programming Guide, "Stream and Event Behavior".
+  if (stream->context != call.context().handle) return CUDA_ERROR_INVALID_HANDLE;
   if (extra != nullptr && arguments != nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!is_configuration(call, config, *found)) return CUDA_ERROR_INVALID_VALUE;
   if (is_cooperative(config) && !fits_at_once(call, config))
