@@ -19,14 +19,16 @@ constexpr std::size_t kKept = 100;
 }  // namespace
 
 bool Findings::is_known(const Finding& finding) {
-  const bool has_stacks = !finding.uses.empty() &&
-                          std::all_of(finding.uses.begin(), finding.uses.end(),
-                                      [](const FindingUse& use) { return use.stack != nullptr; });
-  if (!alone_ || !has_stacks) return false;
+  const bool have_places =
+      !finding.uses.empty() &&
+      std::all_of(finding.uses.begin(), finding.uses.end(),
+                  [](const FindingUse& use) { return use.stack != nullptr || use.node != 0; });
+  if (!alone_ || !have_places) return false;
   std::vector<std::string> uses;
   for (const FindingUse& use : finding.uses)
-    uses.push_back(
-        format_text("{} {} {}", use.call, use.does, static_cast<const void*>(use.stack)));
+    uses.push_back(format_text("{} {} {} {}", use.call, use.does,
+                               static_cast<const void*>(use.stack),
+                               use.stack == nullptr ? use.node : 0));
   std::sort(uses.begin(), uses.end());  // uses may come in either order
   return !met_.insert(format_text("{} {}", finding.kind(), join_texts(uses, ", "))).second;
 }

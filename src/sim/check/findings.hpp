@@ -46,7 +46,8 @@ class Findings {
 
  private:
   void tell(const Finding& finding);
-  /// Whether the same two calls conflicted before, in a program without a test.
+  /// Whether the same two calls, or nodes of graphs, conflicted before, in a program without a
+  /// test.
   bool is_known(const Finding& finding);
 
   bool alone_;

@@ -50,6 +50,7 @@ struct GraphNode {
 
   [[nodiscard]] CUgraphNodeType type() const;
 
+  CallSite made = {};  ///< the call that added or captured it, or the original of a clone
   Handle handle;
   Handle graph;
   Handle context;                  ///< in which it runs; 0: the context of the launch
@@ -96,6 +97,7 @@ struct Graph {
 struct GraphExec {
   struct Node {
     Handle origin;  ///< the graph's node, which may have several nodes here, in a row
+    CallSite made;
     Work work;
     Handle awaits;
     std::vector<std::size_t> dependencies;  ///< indices in `nodes`
