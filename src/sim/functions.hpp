@@ -149,6 +149,7 @@
   X(cuModuleLoadFatBinary,         plain, 2000) \
   X(cuModuleUnload,                plain, 2000) \
   X(cuModuleGetFunction,           plain, 2000) \
+  X(cuModuleGetGlobal,             v2,    3020) \
   X(cuFuncGetModule,               plain, 11000) \
   X(cuFuncGetName,                 plain, 12030) \
   X(cuFuncGetAttribute,            plain, 2020) \
@@ -166,6 +167,8 @@
   X(cuLibraryUnload,               plain, 12000) \
   X(cuLibraryGetKernel,            plain, 12000) \
   X(cuLibraryGetModule,            plain, 12000) \
+  X(cuLibraryGetGlobal,            plain, 12000) \
+  X(cuLibraryGetManaged,           plain, 12000) \
   X(cuKernelGetFunction,           plain, 12000) \
   X(cuKernelGetLibrary,            plain, 12050) \
   X(cuKernelGetName,               plain, 12030) \

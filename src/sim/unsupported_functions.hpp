@@ -122,8 +122,6 @@
   X(cuLaunchCooperativeKernelMultiDevice, 9000) \
   X(cuLaunchGrid, 2000) \
   X(cuLaunchGridAsync, 2000) \
-  X(cuLibraryGetGlobal, 12000) \
-  X(cuLibraryGetManaged, 12000) \
   X(cuLibraryGetUnifiedFunction, 12000) \
   X(cuLinkAddData, 5050) \
   X(cuLinkAddData_v2, 6050) \
@@ -206,7 +204,6 @@
   X(cuMipmappedArrayGetMemoryRequirements, 11060) \
   X(cuMipmappedArrayGetSparseProperties, 11010) \
   X(cuModuleGetGlobal, 2000) \
-  X(cuModuleGetGlobal_v2, 3020) \
   X(cuModuleGetSurfRef, 3000) \
   X(cuModuleGetTexRef, 2000) \
   X(cuMulticastAddDevice, 12010) \

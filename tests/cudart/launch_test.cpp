@@ -170,4 +170,21 @@ TEST_CASE("a kernel of a library is launched by its handle") {
                                 0) == cudaErrorFileNotFound);
 }
 
+TEST_CASE("variables of a library have memory with their initial values") {
+  LaunchRuntime runtime("skip");
+  constexpr const char* ptx =
+      ".version 8.0\n.target sm_80\n.global .u8 one = 1;\n.global .attribute(.managed) .u8 two;\n";
+  cudaLibrary_t library = nullptr;
+  OK(cudaLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  void* found = nullptr;
+  std::size_t bytes = 0;
+  OK(cudaLibraryGetGlobal(&found, &bytes, library, "one"));
+  CHECK(bytes == 1);
+  CHECK(read_back(static_cast<unsigned char*>(found), 1) == Bytes(1, 1));
+  OK(cudaLibraryGetManaged(&found, &bytes, library, "two"));
+  CHECK(*static_cast<unsigned char*>(found) == 0);
+  CHECK(cudaLibraryGetGlobal(&found, &bytes, library, "three") == cudaErrorSymbolNotFound);
+  OK(cudaLibraryUnload(library));
+}
+
 }  // namespace cudart_launch_test
