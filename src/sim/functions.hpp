@@ -267,6 +267,10 @@
   X(cuGraphMemcpyNodeGetParams,    plain, 10000) \
   X(cuGraphMemcpyNodeSetParams,    plain, 10000) \
   X(cuGraphExecMemcpyNodeSetParams, plain, 10020) \
+  X(cuGraphAddKernelNode,          v2,    12000) \
+  X(cuGraphKernelNodeGetParams,    v2,    12000) \
+  X(cuGraphKernelNodeSetParams,    v2,    12000) \
+  X(cuGraphExecKernelNodeSetParams, v2,   12000) \
   X(cuGraphAddMemsetNode,          plain, 10000) \
   X(cuGraphMemsetNodeGetParams,    plain, 10000) \
   X(cuGraphMemsetNodeSetParams,    plain, 10000) \

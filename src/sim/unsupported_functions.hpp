@@ -72,13 +72,11 @@
   X(cuGraphAddExternalSemaphoresSignalNode, 11020) \
   X(cuGraphAddExternalSemaphoresWaitNode, 11020) \
   X(cuGraphAddKernelNode, 10000) \
-  X(cuGraphAddKernelNode_v2, 12000) \
   X(cuGraphAddNode, 12020) \
   X(cuGraphConditionalHandleCreate, 12030) \
   X(cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020) \
   X(cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020) \
   X(cuGraphExecKernelNodeSetParams, 10010) \
-  X(cuGraphExecKernelNodeSetParams_v2, 12000) \
   X(cuGraphExecUpdate, 10020) \
   X(cuGraphExternalSemaphoresSignalNodeGetParams, 11020) \
   X(cuGraphExternalSemaphoresSignalNodeSetParams, 11020) \
@@ -90,10 +88,8 @@
   X(cuGraphKernelNodeCopyAttributes, 11000) \
   X(cuGraphKernelNodeGetAttribute, 11000) \
   X(cuGraphKernelNodeGetParams, 10000) \
-  X(cuGraphKernelNodeGetParams_v2, 12000) \
   X(cuGraphKernelNodeSetAttribute, 11000) \
   X(cuGraphKernelNodeSetParams, 10000) \
-  X(cuGraphKernelNodeSetParams_v2, 12000) \
   X(cuGraphNodeGetDependencies, 10000) \
   X(cuGraphNodeGetDependentNodes, 10000) \
   X(cuGraphRemoveDependencies, 10000) \

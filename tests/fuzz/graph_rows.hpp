@@ -57,6 +57,11 @@ BERTH_FUZZ(cuGraphMemcpyNodeGetParams, handle(Kind::node), out)
 BERTH_FUZZ(cuGraphMemcpyNodeSetParams, handle(Kind::node), volume)
 BERTH_FUZZ(cuGraphExecMemcpyNodeSetParams, handle(Kind::exec), handle(Kind::node), volume,
            handle(Kind::context))
+BERTH_FUZZ(cuGraphAddKernelNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, kernel_node)
+BERTH_FUZZ(cuGraphKernelNodeGetParams, handle(Kind::node), uncertain_out)
+BERTH_FUZZ(cuGraphKernelNodeSetParams, handle(Kind::node), kernel_node)
+BERTH_FUZZ(cuGraphExecKernelNodeSetParams, handle(Kind::exec), handle(Kind::node), kernel_node)
 BERTH_FUZZ(cuGraphAddMemsetNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
            handles_count, fill_node, handle(Kind::context))
 BERTH_FUZZ(cuGraphMemsetNodeGetParams, handle(Kind::node), out)

@@ -216,6 +216,7 @@ Graph& clone(State& state, const Graph& graph) {
     made.further = node.further;
     made.batch = node.batch;
     made.volume = node.volume;
+    made.kernel = node.kernel;
     made.awaits = node.awaits;
     made.freed = node.freed;
     made.cloned_from = node.handle;
