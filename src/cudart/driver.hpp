@@ -155,6 +155,8 @@
   X(cuLibraryLoadFromFile,         12000) \
   X(cuLibraryUnload,               12000) \
   X(cuLibraryGetKernel,            12000) \
+  X(cuLibraryGetGlobal,            12000) \
+  X(cuLibraryGetManaged,           12000) \
   X(cuLibraryGetKernelCount,       12040) \
   X(cuLibraryEnumerateKernels,     12040) \
   X(cuGraphCreate,                 10000) \

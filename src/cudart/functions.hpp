@@ -255,6 +255,8 @@
   X(cudaLibraryLoadFromFile,       same, plain) \
   X(cudaLibraryUnload,             same, plain) \
   X(cudaLibraryGetKernel,          same, plain) \
+  X(cudaLibraryGetGlobal,          same, plain) \
+  X(cudaLibraryGetManaged,         same, plain) \
   X(cudaLibraryGetKernelCount,     same, plain) \
   X(cudaLibraryEnumerateKernels,   same, plain) \
   X(cudaLaunchKernel,              same, ptsz) \

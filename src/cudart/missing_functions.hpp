@@ -113,8 +113,6 @@
   X(cudaLaunchCooperativeKernelMultiDevice, only12) \
   X(cudaLaunchHostFunc_v2, only13) \
   X(cudaLaunchHostFunc_v2_ptsz, only13) \
-  X(cudaLibraryGetGlobal, both) \
-  X(cudaLibraryGetManaged, both) \
   X(cudaLibraryGetUnifiedFunction, both) \
   X(cudaLogsCurrent, only13) \
   X(cudaLogsDumpToFile, only13) \

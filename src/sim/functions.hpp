@@ -149,6 +149,7 @@
   X(cuModuleLoadFatBinary,         plain, 2000) \
   X(cuModuleUnload,                plain, 2000) \
   X(cuModuleGetFunction,           plain, 2000) \
+  X(cuModuleGetGlobal,             v2,    3020) \
   X(cuFuncGetModule,               plain, 11000) \
   X(cuFuncGetName,                 plain, 12030) \
   X(cuFuncGetAttribute,            plain, 2020) \
@@ -166,6 +167,8 @@
   X(cuLibraryUnload,               plain, 12000) \
   X(cuLibraryGetKernel,            plain, 12000) \
   X(cuLibraryGetModule,            plain, 12000) \
+  X(cuLibraryGetGlobal,            plain, 12000) \
+  X(cuLibraryGetManaged,           plain, 12000) \
   X(cuKernelGetFunction,           plain, 12000) \
   X(cuKernelGetLibrary,            plain, 12050) \
   X(cuKernelGetName,               plain, 12030) \
@@ -264,6 +267,10 @@
   X(cuGraphMemcpyNodeGetParams,    plain, 10000) \
   X(cuGraphMemcpyNodeSetParams,    plain, 10000) \
   X(cuGraphExecMemcpyNodeSetParams, plain, 10020) \
+  X(cuGraphAddKernelNode,          v2,    12000) \
+  X(cuGraphKernelNodeGetParams,    v2,    12000) \
+  X(cuGraphKernelNodeSetParams,    v2,    12000) \
+  X(cuGraphExecKernelNodeSetParams, v2,   12000) \
   X(cuGraphAddMemsetNode,          plain, 10000) \
   X(cuGraphMemsetNodeGetParams,    plain, 10000) \
   X(cuGraphMemsetNodeSetParams,    plain, 10000) \

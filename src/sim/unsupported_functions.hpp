@@ -72,13 +72,11 @@
   X(cuGraphAddExternalSemaphoresSignalNode, 11020) \
   X(cuGraphAddExternalSemaphoresWaitNode, 11020) \
   X(cuGraphAddKernelNode, 10000) \
-  X(cuGraphAddKernelNode_v2, 12000) \
   X(cuGraphAddNode, 12020) \
   X(cuGraphConditionalHandleCreate, 12030) \
   X(cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020) \
   X(cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020) \
   X(cuGraphExecKernelNodeSetParams, 10010) \
-  X(cuGraphExecKernelNodeSetParams_v2, 12000) \
   X(cuGraphExecUpdate, 10020) \
   X(cuGraphExternalSemaphoresSignalNodeGetParams, 11020) \
   X(cuGraphExternalSemaphoresSignalNodeSetParams, 11020) \
@@ -90,10 +88,8 @@
   X(cuGraphKernelNodeCopyAttributes, 11000) \
   X(cuGraphKernelNodeGetAttribute, 11000) \
   X(cuGraphKernelNodeGetParams, 10000) \
-  X(cuGraphKernelNodeGetParams_v2, 12000) \
   X(cuGraphKernelNodeSetAttribute, 11000) \
   X(cuGraphKernelNodeSetParams, 10000) \
-  X(cuGraphKernelNodeSetParams_v2, 12000) \
   X(cuGraphNodeGetDependencies, 10000) \
   X(cuGraphNodeGetDependentNodes, 10000) \
   X(cuGraphRemoveDependencies, 10000) \
@@ -122,8 +118,6 @@
   X(cuLaunchCooperativeKernelMultiDevice, 9000) \
   X(cuLaunchGrid, 2000) \
   X(cuLaunchGridAsync, 2000) \
-  X(cuLibraryGetGlobal, 12000) \
-  X(cuLibraryGetManaged, 12000) \
   X(cuLibraryGetUnifiedFunction, 12000) \
   X(cuLinkAddData, 5050) \
   X(cuLinkAddData_v2, 6050) \
@@ -206,7 +200,6 @@
   X(cuMipmappedArrayGetMemoryRequirements, 11060) \
   X(cuMipmappedArrayGetSparseProperties, 11010) \
   X(cuModuleGetGlobal, 2000) \
-  X(cuModuleGetGlobal_v2, 3020) \
   X(cuModuleGetSurfRef, 3000) \
   X(cuModuleGetTexRef, 2000) \
   X(cuMulticastAddDevice, 12010) \

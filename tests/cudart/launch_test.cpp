@@ -51,6 +51,17 @@ TEST_CASE("a launch is refused by default, and the error is the thread's last on
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+// Source: CUDA Programming Guide, "Stream and Event Behavior".
+TEST_CASE("a launch on a stream of another device than the current one is refused") {
+  LaunchRuntime runtime("skip,devices=2");
+  OK(cudaSetDevice(1));
+  cudaStream_t far = make_stream();
+  OK(cudaSetDevice(0));
+  CHECK(runtime.launch(nullptr, 1, far) == cudaErrorInvalidResourceHandle);
+  OK(cudaSetDevice(1));
+  CHECK(runtime.launch(nullptr, 1, far) == cudaSuccess);
+}
+
 TEST_CASE("a launch that is skipped touches nothing") {
   LaunchRuntime runtime("skip");
   unsigned char* const memory = make_memory(8);
@@ -157,6 +168,23 @@ TEST_CASE("a kernel of a library is launched by its handle") {
         cudaErrorInvalidDeviceFunction);
   CHECK(cudaLibraryLoadFromFile(&library, "/no/such/file", nullptr, nullptr, 0, nullptr, nullptr,
                                 0) == cudaErrorFileNotFound);
+}
+
+TEST_CASE("variables of a library have memory with their initial values") {
+  LaunchRuntime runtime("skip");
+  constexpr const char* ptx =
+      ".version 8.0\n.target sm_80\n.global .u8 one = 1;\n.global .attribute(.managed) .u8 two;\n";
+  cudaLibrary_t library = nullptr;
+  OK(cudaLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  void* found = nullptr;
+  std::size_t bytes = 0;
+  OK(cudaLibraryGetGlobal(&found, &bytes, library, "one"));
+  CHECK(bytes == 1);
+  CHECK(read_back(static_cast<unsigned char*>(found), 1) == Bytes(1, 1));
+  OK(cudaLibraryGetManaged(&found, &bytes, library, "two"));
+  CHECK(*static_cast<unsigned char*>(found) == 0);
+  CHECK(cudaLibraryGetGlobal(&found, &bytes, library, "three") == cudaErrorSymbolNotFound);
+  OK(cudaLibraryUnload(library));
 }
 
 }  // namespace cudart_launch_test

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "fuzz/cuda_rows.hpp"
+#include "fuzz/graph_rows.hpp"
 #include "fuzz/nvml_rows.hpp"
 #include "sim/per_thread_functions.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the fuzzer calls the functions of the CUDA driver: a row for each in sim/functions.hpp. In
-// each list of values the first is the ordinary one.
+// How the fuzzer calls the functions of the CUDA driver: a row for each in sim/functions.hpp;
+// those of captures and graphs are in graph_rows.hpp. In each list of values the first is the
+// ordinary one.
 #pragma once
 
 #include "fuzz/batch_parameters.hpp"
@@ -192,6 +193,7 @@ BERTH_FUZZ(cuModuleLoadDataEx, made(Kind::module), device_code, number(0), numbe
 BERTH_FUZZ(cuModuleLoadFatBinary, made(Kind::module), device_code)
 BERTH_FUZZ(cuModuleUnload, ending(Kind::module))
 BERTH_FUZZ(cuModuleGetFunction, made(Kind::function), handle(Kind::module), kernel_name)
+BERTH_FUZZ(cuModuleGetGlobal, out, out, handle(Kind::module), kernel_name)
 BERTH_FUZZ(cuFuncGetModule, out, handle(Kind::function))
 BERTH_FUZZ(cuFuncGetName, uncertain_out, handle(Kind::function))
 BERTH_FUZZ(cuFuncGetAttribute, out, below(20), handle(Kind::function))
@@ -216,6 +218,8 @@ BERTH_FUZZ(cuLibraryLoadFromFile, made(Kind::module), text_in, number(0), number
 BERTH_FUZZ(cuLibraryUnload, ending(Kind::module))
 BERTH_FUZZ(cuLibraryGetKernel, made(Kind::function), handle(Kind::module), kernel_name)
 BERTH_FUZZ(cuLibraryGetModule, out, handle(Kind::module))
+BERTH_FUZZ(cuLibraryGetGlobal, out, out, handle(Kind::module), kernel_name)
+BERTH_FUZZ(cuLibraryGetManaged, out, out, handle(Kind::module), kernel_name)
 BERTH_FUZZ(cuKernelGetFunction, out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetLibrary, out, handle(Kind::function))
 BERTH_FUZZ(cuKernelGetName, uncertain_out, handle(Kind::function))
@@ -292,108 +296,6 @@ BERTH_FUZZ(cuMemsetD32Async, address(Kind::memory), number(7), fill_count, handl
 BERTH_FUZZ(cuMemsetD2D32, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows)
 BERTH_FUZZ(cuMemsetD2D32Async, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows,
            handle(Kind::stream))
-
-// Captures and graphs.
-BERTH_FUZZ(cuStreamBeginCapture, handle(Kind::stream), enumerator(2, 0, 1, 3))
-BERTH_FUZZ(cuStreamBeginCaptureToGraph, handle(Kind::stream), handle(Kind::graph),
-           handles_in(Kind::node), number(0), handles_count, enumerator(2, 0, 1, 3))
-BERTH_FUZZ(cuStreamUpdateCaptureDependencies, handle(Kind::stream), handles_in(Kind::node),
-           number(0), handles_count, number(0, 1, 2))
-BERTH_FUZZ(cuStreamEndCapture, handle(Kind::stream), made(Kind::graph, true))
-BERTH_FUZZ(cuStreamIsCapturing, handle(Kind::stream), out)
-BERTH_FUZZ(cuStreamGetCaptureInfo, handle(Kind::stream), out, out, made(Kind::graph, true),
-           borrowed_nodes, out, borrowed_count)
-BERTH_FUZZ(cuThreadExchangeStreamCaptureMode, capture_mode_in_out)
-BERTH_FUZZ(cuGraphCreate, made(Kind::graph), zero_flags)
-BERTH_FUZZ(cuGraphDestroy, ending(Kind::graph))
-BERTH_FUZZ(cuGraphAddEmptyNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count)
-BERTH_FUZZ(cuGraphClone, made(Kind::graph), handle(Kind::graph))
-BERTH_FUZZ(cuGraphNodeFindInClone, out, handle(Kind::node), handle(Kind::graph))
-BERTH_FUZZ(cuGraphAddChildGraphNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, handle(Kind::graph))
-BERTH_FUZZ(cuGraphChildGraphNodeGetGraph, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphGetNodes, handle(Kind::graph), handles_out(Kind::node), length<std::size_t>)
-BERTH_FUZZ(cuGraphGetEdges, handle(Kind::graph), handles_out(Kind::node), handles_out(Kind::node),
-           array_out, length<std::size_t>)
-BERTH_FUZZ(cuGraphGetRootNodes, handle(Kind::graph), handles_out(Kind::node), length<std::size_t>)
-BERTH_FUZZ(cuGraphNodeGetDependencies, handle(Kind::node), handles_out(Kind::node), array_out,
-           length<std::size_t>)
-BERTH_FUZZ(cuGraphNodeGetDependentNodes, handle(Kind::node), handles_out(Kind::node), array_out,
-           length<std::size_t>)
-BERTH_FUZZ(cuGraphAddHostNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, host_node)
-BERTH_FUZZ(cuGraphAddEventRecordNode, made(Kind::node), handle(Kind::graph),
-           handles_in(Kind::node), handles_count, handle(Kind::event))
-BERTH_FUZZ(cuGraphAddEventWaitNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, handle(Kind::event))
-BERTH_FUZZ(cuGraphHostNodeGetParams, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphHostNodeSetParams, handle(Kind::node), host_node)
-BERTH_FUZZ(cuGraphExecHostNodeSetParams, handle(Kind::exec), handle(Kind::node), host_node)
-BERTH_FUZZ(cuGraphEventRecordNodeGetEvent, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphEventRecordNodeSetEvent, handle(Kind::node), handle(Kind::event))
-BERTH_FUZZ(cuGraphExecEventRecordNodeSetEvent, handle(Kind::exec), handle(Kind::node),
-           handle(Kind::event))
-BERTH_FUZZ(cuGraphEventWaitNodeGetEvent, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphEventWaitNodeSetEvent, handle(Kind::node), handle(Kind::event))
-BERTH_FUZZ(cuGraphExecEventWaitNodeSetEvent, handle(Kind::exec), handle(Kind::node),
-           handle(Kind::event))
-BERTH_FUZZ(cuGraphAddMemcpyNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, volume, handle(Kind::context))
-BERTH_FUZZ(cuGraphMemcpyNodeGetParams, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphMemcpyNodeSetParams, handle(Kind::node), volume)
-BERTH_FUZZ(cuGraphExecMemcpyNodeSetParams, handle(Kind::exec), handle(Kind::node), volume,
-           handle(Kind::context))
-BERTH_FUZZ(cuGraphAddMemsetNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, fill_node, handle(Kind::context))
-BERTH_FUZZ(cuGraphMemsetNodeGetParams, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphMemsetNodeSetParams, handle(Kind::node), fill_node)
-BERTH_FUZZ(cuGraphExecMemsetNodeSetParams, handle(Kind::exec), handle(Kind::node), fill_node,
-           handle(Kind::context))
-BERTH_FUZZ(cuGraphAddNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           below(1), handles_count, generic_node)
-BERTH_FUZZ(cuGraphNodeSetParams, handle(Kind::node), generic_node)
-BERTH_FUZZ(cuGraphExecNodeSetParams, handle(Kind::exec), handle(Kind::node), generic_node)
-BERTH_FUZZ(cuGraphAddDependencies, handle(Kind::graph), handles_in(Kind::node),
-           handles_in(Kind::node), below(1), handles_count)
-BERTH_FUZZ(cuGraphRemoveDependencies, handle(Kind::graph), handles_in(Kind::node),
-           handles_in(Kind::node), below(1), handles_count)
-BERTH_FUZZ(cuGraphDestroyNode, ending(Kind::node))
-BERTH_FUZZ(cuGraphNodeSetEnabled, handle(Kind::exec), handle(Kind::node), number(0, 1, 2))
-BERTH_FUZZ(cuGraphNodeGetEnabled, handle(Kind::exec), handle(Kind::node), out)
-BERTH_FUZZ(cuGraphExecChildGraphNodeSetParams, handle(Kind::exec), handle(Kind::node),
-           handle(Kind::graph))
-BERTH_FUZZ(cuGraphExecUpdate, handle(Kind::exec), handle(Kind::graph), uncertain_out)
-BERTH_FUZZ(cuGraphDebugDotPrint, handle(Kind::graph), number(0), zero_flags)
-BERTH_FUZZ(cuGraphNodeGetType, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphInstantiateWithFlags, made(Kind::exec), handle(Kind::graph), number(0, 1, 8, 4))
-BERTH_FUZZ(cuGraphInstantiateWithParams, made(Kind::exec), handle(Kind::graph), instantiation)
-BERTH_FUZZ(cuGraphUpload, handle(Kind::exec), handle(Kind::stream))
-BERTH_FUZZ(cuGraphExecGetFlags, handle(Kind::exec), out)
-BERTH_FUZZ(cuGraphAddMemAllocNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, graph_allocation)
-BERTH_FUZZ(cuGraphMemAllocNodeGetParams, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphAddMemFreeNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, address(Kind::memory))
-BERTH_FUZZ(cuGraphMemFreeNodeGetParams, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphAddBatchMemOpNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
-           handles_count, node_batch)
-BERTH_FUZZ(cuGraphBatchMemOpNodeGetParams, handle(Kind::node), out)
-BERTH_FUZZ(cuGraphBatchMemOpNodeSetParams, handle(Kind::node), node_batch)
-BERTH_FUZZ(cuGraphExecBatchMemOpNodeSetParams, handle(Kind::exec), handle(Kind::node), node_batch)
-BERTH_FUZZ(cuDeviceGraphMemTrim, device)
-BERTH_FUZZ(cuDeviceGetGraphMemAttribute, device, enumerator(0, 1, 2, 3, 4), out)
-BERTH_FUZZ(cuDeviceSetGraphMemAttribute, device, enumerator(1, 3, 0, 2, 4), value_in)
-BERTH_FUZZ(cuGraphLaunch, handle(Kind::exec), handle(Kind::stream))
-BERTH_FUZZ(cuGraphExecDestroy, ending(Kind::exec))
-BERTH_FUZZ(cuUserObjectCreate, made(Kind::user_object), number(0), host_function, reference_count,
-           number(1, 0))
-BERTH_FUZZ(cuUserObjectRetain, handle(Kind::user_object), reference_count)
-BERTH_FUZZ(cuUserObjectRelease, handle(Kind::user_object), reference_count)
-BERTH_FUZZ(cuGraphRetainUserObject, handle(Kind::graph), handle(Kind::user_object), reference_count,
-           number(0, 1, 2))
-BERTH_FUZZ(cuGraphReleaseUserObject, handle(Kind::graph), handle(Kind::user_object),
-           reference_count)
 
 // clang-format on
 }  // namespace berth::fuzz

@@ -8,7 +8,8 @@ namespace berth::fuzz {
 DeviceCode::Drawn DeviceCode::draw(Turn& turn) const {
   static const std::array<std::string, 4> codes = {
       ".version 8.0\n.target sm_80\n.visible .entry add(.param .u64 x)\n{\n}\n"
-      ".entry\tsub()\n{\n}\n",
+      ".entry\tsub()\n{\n}\n.visible .global .align 4 .u32 ad = 7;\n"
+      ".global .attribute(.managed) .f32 adder[4];\n",
       std::string("\x50\xed\x55\xba\0\0", 6), "no code", ".version 8.0 .entry"};
   const std::uint8_t choice = turn.bytes.byte();
   return {codes[choice % codes.size()], choice >= 0xf0};

@@ -95,6 +95,20 @@ struct FillNode {
 };
 inline constexpr FillNode fill_node{};
 
+struct KernelNode {
+  [[nodiscard]] Read<CUDA_KERNEL_NODE_PARAMS> draw(Turn& turn) const {
+    const std::uint8_t choice = turn.bytes.byte();
+    CUDA_KERNEL_NODE_PARAMS params{};
+    params.func = Bits{draw_handle(turn, Kind::function)};
+    params.gridDimX = choice % 8U;
+    params.gridDimY = params.gridDimZ = 1;
+    params.blockDimX = 1 + choice % 3U * 512U;
+    params.blockDimY = params.blockDimZ = 1;
+    return {params, choice >= kNull};
+  }
+};
+inline constexpr KernelNode kernel_node{};
+
 /// Parameters of a node of any kind.
 struct GenericNode {
   struct Drawn {

@@ -72,8 +72,10 @@ void release_physical(const std::vector<Thing>& handles) {
 /// The references of the program, as many as it may have; graphs have let go of theirs.
 void release_objects(const std::vector<Thing>& objects) {
   for (const Thing& thing : objects) {
-    for (int refused = 0; refused < kTries;)
-      refused += sim::berth_sim_cuUserObjectRelease(Bits{thing.value}, 1) != CUDA_SUCCESS;
+    // By halves, because there may be billions.
+    for (unsigned count = 1U << 30; count != 0; count /= 2)
+      for (int refused = 0; refused < kTries;)
+        refused += sim::berth_sim_cuUserObjectRelease(Bits{thing.value}, count) != CUDA_SUCCESS;
   }
 }
 

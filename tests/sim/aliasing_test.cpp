@@ -247,7 +247,7 @@ TEST_CASE("a captured dependent launch is checked at each launch of the graph") 
     for (int launch = 0; launch < 2; ++launch) {
       OK(CU(cuGraphLaunch)(exec, stream));
       OK(CU(cuStreamSynchronize)(stream));
-      memory.expect_aliasing({"secondary of cuGraphLaunch (call "});
+      memory.expect_aliasing({"secondary (call "});
     }
     OK(CU(cuGraphExecDestroy)(exec));
   });

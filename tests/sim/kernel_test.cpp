@@ -162,7 +162,8 @@ TEST_CASE_FIXTURE(EagerFixture, "a finding names the kernel") {
   OK(CU(cuGraphLaunch)(exec, make_stream()));
   const std::vector<std::string> findings = sim.take_findings();
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0].starts_with("race: consumer of cuGraphLaunch (call "));
+  CHECK(findings[0].starts_with("race: consumer (call "));
+  CHECK(findings[0].find(", launched by cuGraphLaunch (call ") != std::string::npos);
   CHECK(findings[0].find(", while producer (call ") != std::string::npos);
 }
 

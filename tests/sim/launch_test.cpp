@@ -248,6 +248,35 @@ TEST_CASE("the launch dimensions are checked against the device's limits in each
   }
 }
 
+// Source: CUDA Programming Guide, "Stream and Event Behavior".
+TEST_CASE("a launch on a stream of another context than the current one is refused") {
+  for (const char* kernels : {"refuse", "skip", "host"}) {
+    CAPTURE(std::string(kernels));
+    const StandIn stands("fill", stand_in);
+    LaunchFixture fixture(std::string("devices=2,kernels=") + kernels);
+    const CUdeviceptr memory = make_memory(16);
+    const CUstream near = make_stream();
+    OK(CU(cuCtxSetCurrent)(retain(1)));
+    const CUstream far = make_stream();
+    OK(CU(cuCtxSetCurrent)(fixture.context));
+    CHECK(fixture.launch(memory, 1, far) == CUDA_ERROR_INVALID_HANDLE);
+    std::uint64_t where = memory;
+    std::uint32_t value = 1;
+    void* arguments[] = {&where, &value};
+    CHECK(CU(cuLaunchCooperativeKernel)(fixture.fill, 1, 1, 1, 1, 1, 1, 0, far, arguments) ==
+          CUDA_ERROR_INVALID_HANDLE);
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+    config.hStream = far;
+    CHECK(CU(cuLaunchKernelEx)(&config, fixture.fill, arguments, nullptr) ==
+          CUDA_ERROR_INVALID_HANDLE);
+    CHECK(fixture.sim.pending_operations(far) == 0);
+    if (std::string(kernels) != "refuse") CHECK(fixture.launch(memory, 1, near) == CUDA_SUCCESS);
+    OK(CU(cuCtxSynchronize)());
+  }
+}
+
 TEST_CASE("cuLaunchKernelEx launches on its stream and may be programmatic") {
   LaunchFixture fixture("progress=manual,kernels=skip");
   const CUstream stream = make_stream();

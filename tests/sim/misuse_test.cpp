@@ -25,8 +25,12 @@ std::vector<std::string> modes() {
 /// ran first, so here it goes by the alphabet.
 std::string canonical(std::string finding) {
   for (const std::string_view tail :
-       {"; nothing orders the one after the other", "; nothing waited for that"})
+       {"; nothing orders the one after the other", "; nothing waited for that",
+        ", and nothing orders the one after the other"})
     if (finding.ends_with(tail)) finding.resize(finding.size() - tail.size());
+  const std::size_t place = std::min(finding.find("; both are in graph "), finding.size());
+  const std::string both = finding.substr(place);
+  finding.resize(place);
   const std::string_view head = "race: ";
   const std::string_view between = ", while ";
   const std::size_t middle = finding.find(between);
@@ -35,7 +39,8 @@ std::string canonical(std::string finding) {
   if (!is_pair) return finding;
   const std::string first = finding.substr(head.size(), middle - head.size());
   const std::string second = finding.substr(middle + between.size());
-  return fmt::format("{}{}{}{}", head, std::min(first, second), between, std::max(first, second));
+  return fmt::format("{}{}{}{}{}", head, std::min(first, second), between, std::max(first, second),
+                     both);
 }
 
 std::vector<std::string> findings_of(Machine& machine) {

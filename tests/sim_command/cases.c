@@ -169,6 +169,26 @@ static void graph_after_free(void) {
   if (cuStreamSynchronize(fills) != CUDA_ERROR_ILLEGAL_ADDRESS) exit(9);
 }
 
+/* Two branches of a graph use the same bytes; it is launched three times. */
+static void graph_race(void) {
+  CUgraph graph = NULL;
+  CUgraphExec executable = NULL;
+  prepare();
+  CHECK(cuStreamBeginCapture(fills, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK(cuEventRecord(filled, fills));
+  CHECK(cuStreamWaitEvent(copies, filled, 0));
+  CHECK(cuMemsetD8Async(memory, 1, kBytes, fills));
+  CHECK(cuMemsetD8Async(memory + 1, 1, kBytes / 2, copies));
+  CHECK(cuEventRecord(filled, copies));
+  CHECK(cuStreamWaitEvent(fills, filled, 0));
+  CHECK(cuStreamEndCapture(fills, &graph));
+  CHECK(cuGraphInstantiate(&executable, graph, 0));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(cuGraphLaunch(executable, fills));
+    CHECK(cuStreamSynchronize(fills));
+  }
+}
+
 /* A pool's memory is filled on another stream than that of its free, and nothing orders the two. */
 static void pool_after_free(void) {
   CUdeviceptr pooled = 0;
@@ -316,6 +336,7 @@ static const struct {
               {"leak", leak},
               {"stall", stall},
               {"graph-after-free", graph_after_free},
+              {"graph-race", graph_race},
               {"pool-after-free", pool_after_free},
               {"refused", refused},
               {"silent", silent},

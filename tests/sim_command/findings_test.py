@@ -25,6 +25,20 @@ class Findings(SimTest):
         self.assertEqual([use["bytes"] for use in found["uses"]], [1 << 20, 1 << 20])
         self.assert_findings(self.cases("ordered"))
 
+    def test_a_race_inside_a_graph_names_both_nodes_and_is_one_finding_for_all_launches(self):
+        outcome = self.cases("graph-race")
+        (found,) = self.assert_findings(outcome, "race")
+        self.assertRegex(masked(found["text"]),
+                         r"race: the fill of cuMemsetD8Async \(call \d+\) writes \d+ B at "
+                         r"0x\.\.\., while the fill of cuMemsetD8Async \(call \d+\) writes \d+ B "
+                         r"at 0x\.\.\.; both are in graph 0x\.\.\., "
+                         r"launched by cuGraphLaunch \(call \d+\) on "
+                         r"stream 0x\.\.\., and nothing orders the one after the other")
+        lines = re.findall(r"cases\.c:(\d+) in graph_race", outcome.err)
+        self.assertEqual(len(set(lines)), 2, outcome.story)
+        self.assertEqual([use["call"] for use in found["uses"]], ["cuMemsetD8Async"] * 2)
+        self.assert_findings(self.cases("graph-race", options=("--call-sites", "off")), "race")
+
     def test_memory_that_nvtx_has_named_is_named(self):
         outcome = self.cases("named-race")
         (found,) = self.assert_findings(outcome, "race")
@@ -157,11 +171,12 @@ class Faults(SimTest):
         outcome = self.cases("graph-after-free", options=("--log", log))
         (found,) = self.assert_findings(outcome, "fault")
         self.assertRegex(masked(found["text"]),
-                         r"fault: cuGraphLaunch \(call \d+\) on stream 0x\.\.\. writes 1048576 B "
-                         r"at 0x\.\.\.; cuMemFree \(call \d+\) has ended that memory; calls of its "
-                         r"context return CUDA_ERROR_ILLEGAL_ADDRESS from then on")
+                         r"fault: the fill of cuMemsetD8Async \(call \d+\) in graph 0x\.\.\., "
+                         r"launched by cuGraphLaunch \(call \d+\), on stream 0x\.\.\. writes "
+                         r"1048576 B at 0x\.\.\.; cuMemFree \(call \d+\) has ended that memory; "
+                         r"calls of its context return CUDA_ERROR_ILLEGAL_ADDRESS from then on")
         self.assertEqual([(use["call"], use["does"]) for use in found["uses"]],
-                         [("cuMemFree", "frees"), ("cuGraphLaunch", "writes")])
+                         [("cuMemFree", "frees"), ("cuMemsetD8Async", "writes")])
         self.assertRegex(outcome.err, r"cuMemFree frees +\S*cases.c:\d+ in graph_after_free")
         with open(log, encoding="utf-8") as file:
             lines = file.read()

@@ -35,6 +35,18 @@ cudaError_t berth_cudart_cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_
   return forward(Needs::context, &Driver::cuLibraryGetKernel, kernel, library, name);
 }
 
+cudaError_t berth_cudart_cudaLibraryGetGlobal(void** pointer, std::size_t* bytes,
+                                              cudaLibrary_t library, const char* name) {
+  return forward(Needs::context, &Driver::cuLibraryGetGlobal,
+                 reinterpret_cast<CUdeviceptr*>(pointer), bytes, library, name);
+}
+
+cudaError_t berth_cudart_cudaLibraryGetManaged(void** pointer, std::size_t* bytes,
+                                               cudaLibrary_t library, const char* name) {
+  return forward(Needs::context, &Driver::cuLibraryGetManaged,
+                 reinterpret_cast<CUdeviceptr*>(pointer), bytes, library, name);
+}
+
 cudaError_t berth_cudart_cudaLibraryGetKernelCount(unsigned* count, cudaLibrary_t library) {
   return forward(Needs::context, &Driver::cuLibraryGetKernelCount, count, library);
 }

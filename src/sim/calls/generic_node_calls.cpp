@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes by generic parameters, which name their kind. Nodes of kernels, of external semaphores and
-// conditional ones are refused.
+// Nodes by generic parameters, which name their kind. Nodes of external semaphores and conditional
+// ones are refused.
 // Source: CUDA Driver API, "Graph Management".
 #include <algorithm>
 #include <atomic>
@@ -13,6 +13,8 @@
 #include "base/format.hpp"
 #include "base/standard_error.hpp"
 #include "sim/call.hpp"
+#include "sim/calls/kernel_nodes.hpp"
+#include "sim/fork.hpp"
 #include "sim/graph/edge_data.hpp"
 #include "sim/graph/node_work.hpp"
 
@@ -28,8 +30,8 @@ CUresult refuse(std::string_view function, CUgraphNodeType type) {
   static std::atomic<bool> told = false;
   if (!told.exchange(true, std::memory_order_relaxed))
     write_to_stderr(
-        format_text("simulated driver: {} knows no nodes of type {} (kernels, external semaphores "
-                    "and conditional nodes): CUDA_ERROR_NOT_SUPPORTED\n",
+        format_text("simulated driver: {} knows no nodes of type {} (external semaphores and "
+                    "conditional nodes): CUDA_ERROR_NOT_SUPPORTED\n",
                     function, static_cast<int>(type)));
   return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -83,6 +85,27 @@ CUresult read(const Call& call, const CUgraphNodeParams& params, NodeWork& work)
   }
 }
 
+/// Whether `params` are of a kernel. Such calls have their own beginning.
+bool are_of_kernel(const CUgraphNodeParams* params) {
+  return !is_parents_driver() && params != nullptr && is_clean(*params) &&
+         params->type == CU_GRAPH_NODE_TYPE_KERNEL;
+}
+
+CUDA_KERNEL_NODE_PARAMS kernel_of(const CUgraphNodeParams& params) {
+  return {.func = params.kernel.func,
+          .gridDimX = params.kernel.gridDimX,
+          .gridDimY = params.kernel.gridDimY,
+          .gridDimZ = params.kernel.gridDimZ,
+          .blockDimX = params.kernel.blockDimX,
+          .blockDimY = params.kernel.blockDimY,
+          .blockDimZ = params.kernel.blockDimZ,
+          .sharedMemBytes = params.kernel.sharedMemBytes,
+          .kernelParams = params.kernel.kernelParams,
+          .extra = params.kernel.extra,
+          .kern = params.kernel.kern,
+          .ctx = params.kernel.ctx};
+}
+
 CUDA_BATCH_MEM_OP_NODE_PARAMS batch_of(const CUgraphNodeParams& params) {
   return {.ctx = params.memOp.ctx,
           .count = params.memOp.count,
@@ -106,6 +129,10 @@ CUresult add_allocation(State& state, const NodePlace& place, CUgraphNodeParams&
 CUresult berth_sim_cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                                   const CUgraphEdgeData* data, std::size_t count,
                                   CUgraphNodeParams* params) {
+  if (are_of_kernel(params) && (count == 0 || data == nullptr)) {
+    const CUDA_KERNEL_NODE_PARAMS kernel = kernel_of(*params);
+    return add_kernel_node(Function::k_cuGraphAddNode, {node, graph, dependencies, count}, &kernel);
+  }
   Call call(Function::k_cuGraphAddNode, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (params == nullptr || !is_clean(*params)) return CUDA_ERROR_INVALID_VALUE;
@@ -137,6 +164,10 @@ CUresult berth_sim_cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgrap
 }
 
 CUresult berth_sim_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* params) {
+  if (are_of_kernel(params)) {
+    const CUDA_KERNEL_NODE_PARAMS kernel = kernel_of(*params);
+    return change_kernel_node(Function::k_cuGraphNodeSetParams, node, &kernel);
+  }
   Call call(Function::k_cuGraphNodeSetParams, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (params == nullptr || !is_clean(*params)) return CUDA_ERROR_INVALID_VALUE;
@@ -155,6 +186,10 @@ CUresult berth_sim_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* par
 
 CUresult berth_sim_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                             CUgraphNodeParams* params) {
+  if (are_of_kernel(params)) {
+    const CUDA_KERNEL_NODE_PARAMS kernel = kernel_of(*params);
+    return change_kernel_exec(Function::k_cuGraphExecNodeSetParams, exec, node, &kernel);
+  }
   Call call(Function::k_cuGraphExecNodeSetParams, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (params == nullptr || !is_clean(*params)) return CUDA_ERROR_INVALID_VALUE;

@@ -14,7 +14,8 @@ CUresult berth_sim_cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer
   Call call(Function::k_cuIpcGetMemHandle, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Range* range = call.state().addresses.find(pointer);
-  const bool is_allocation = range != nullptr && range->kind == RangeKind::allocation;
+  const bool is_allocation =
+      range != nullptr && range->kind == RangeKind::allocation && !range->is_variable;
   if (handle == nullptr || !is_allocation) return CUDA_ERROR_INVALID_VALUE;
   return make_ipc_handle(call.state(), *range, *handle);
 }

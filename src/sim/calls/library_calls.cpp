@@ -26,8 +26,7 @@ DeviceFunction* find_kernel(State& state, CUkernel kernel) {
 CUresult load(Call& call, CUlibrary* library, Image image) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (image.refusal != CUDA_SUCCESS) return image.refusal;
-  *library =
-      from_handle<CUlibrary>(call.state().modules.create(0U, std::move(image.kernels)).handle);
+  *library = from_handle<CUlibrary>(call.state().modules.create(0U, std::move(image)).handle);
   return CUDA_SUCCESS;
 }
 

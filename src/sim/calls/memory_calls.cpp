@@ -138,6 +138,7 @@ CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   if (pointer == 0) return CUDA_SUCCESS;  // runtimes forward cudaFree(0), which creates a context
   State& state = call.state();
   const Range* range = state.addresses.find_start(pointer);
+  if (range != nullptr && range->is_variable) return CUDA_ERROR_INVALID_VALUE;
   if (range != nullptr && range->is_stream_ordered()) return free_in_order(call, *range);
   if (range != nullptr && range->kind == RangeKind::managed)
     return free_pages(call, RangeKind::managed, pointer);

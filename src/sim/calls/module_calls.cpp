@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules. Only their kernel names matter.
+// Modules and their kernels.
 // Source: CUDA Driver API, "Module Management", "Execution Control".
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 
 CUmodule made(Call& call, Image image) {
   return from_handle<CUmodule>(
-      call.state().modules.create(call.context().handle, std::move(image.kernels)).handle);
+      call.state().modules.create(call.context().handle, std::move(image)).handle);
 }
 
 CUresult load(Function function, CUmodule* module, const void* image) {

@@ -101,8 +101,10 @@ void EventLog::note(std::string_view what) {
 
 void EventLog::write(std::string_view verb, const Stream& stream, const Operation& operation) {
   const std::size_t number = streams_.emplace(stream.handle, streams_.size() + 1).first->second;
+  const CallSite& call = operation.call;
   write(format_text("operation {} (call {}) on stream {} {}: {}", operation.number,
-                    operation.call.number, number, verb, std::visit(Describe{}, operation.work)));
+                    call.launch != 0 ? call.launch : call.number, number, verb,
+                    std::visit(Describe{}, operation.work)));
 }
 
 void EventLog::write(std::string_view what) {

@@ -18,6 +18,7 @@ struct FindingUse {
   std::string_view does;             ///< "reads"
   std::uint64_t bytes = 0;           ///< of memory
   const CallStack* stack = nullptr;  ///< of the call; null: unknown
+  std::uint64_t node = 0;            ///< by a node of a graph: the number of the call that made it
 };
 
 struct Finding {

@@ -45,16 +45,22 @@ std::string place_of(const CallStack& stack) {
   return place;
 }
 
+/// The call site of a use, or else its node of a graph.
+std::string place_of(const FindingUse& use) {
+  return use.stack != nullptr ? place_of(*use.stack) : format_text("node {}", use.node);
+}
+
 /// The same text for each occurrence of one mistake. It distinguishes all that `berth sim`
 /// distinguishes.
 std::string mistake_of(const Finding& finding) {
-  const bool has_stacks = !finding.uses.empty() &&
-                          std::all_of(finding.uses.begin(), finding.uses.end(),
-                                      [](const FindingUse& use) { return use.stack != nullptr; });
-  if (!has_stacks) return without_numbers(finding.text);
+  const bool has_places =
+      !finding.uses.empty() &&
+      std::all_of(finding.uses.begin(), finding.uses.end(),
+                  [](const FindingUse& use) { return use.stack != nullptr || use.node != 0; });
+  if (!has_places) return without_numbers(finding.text);
   std::vector<std::string> uses;
   for (const FindingUse& use : finding.uses)
-    uses.push_back(format_text("{} {} {}", use.call, use.does, place_of(*use.stack)));
+    uses.push_back(format_text("{} {} {}", use.call, use.does, place_of(use)));
   std::sort(uses.begin(), uses.end());  // uses may come in either order
   return format_text("{} {}", finding.kind(), join_texts(uses, ", "));
 }

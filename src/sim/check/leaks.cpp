@@ -70,7 +70,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   Kind streams{{"stream"}};
   Kind events{{"event"}};
   state.addresses.for_each_range([&](const Range& range) {
-    if (range.context != context.handle) return;
+    if (range.context != context.handle || range.is_variable) return;
     const auto add_if = [&](RangeKind kind, Kind& to) {
       if (range.kind != kind) return;
       add(to, range.bytes, range.made_at);

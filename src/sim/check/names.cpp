@@ -27,13 +27,25 @@ std::string stream_name(Handle caller_handle) {
   }
 }
 
-std::string call_name(const CallSite& call) {
-  if (call.kernel == nullptr)
-    return format_text("{} (call {})", function_name(call.function), call.number);
+std::string node_name(const CallSite& call) {
+  const char* const function = function_name(call.function);
+  const bool is_named = call.kernel != nullptr || call.function == Function::count;
+  if (call.node != nullptr && !is_named)
+    return format_text("the {} of {} (call {})", call.node, function, call.number);
+  if (call.kernel == nullptr) return format_text("{} (call {})", function, call.number);
   if (call.function == Function::count)
     return format_text("{} (call {})", kernel_name(call.kernel), call.number);
-  return format_text("{} of {} (call {})", kernel_name(call.kernel), function_name(call.function),
-                     call.number);
+  return format_text("{} of {} (call {})", kernel_name(call.kernel), function, call.number);
+}
+
+std::string launch_name(const CallSite& call) {
+  return format_text("in graph {:#x}, launched by cuGraphLaunch (call {})", call.graph,
+                     call.launch);
+}
+
+std::string call_name(const CallSite& call) {
+  if (call.launch == 0) return node_name(call);
+  return format_text("{} {},", node_name(call), launch_name(call));
 }
 
 std::string short_name(const CallSite& call) {

@@ -49,8 +49,8 @@ FindingUse head_of(const Stream& stream, std::string_view does) {
 }
 
 /// The call of this thread.
-FindingUse caller(State& state, std::string call) {
-  return {std::move(call), "waits", 0, state.stacks.here()};
+FindingUse caller(State& state, std::string call, std::string_view does = "waits") {
+  return {std::move(call), does, 0, state.stacks.here()};
 }
 
 }  // namespace
@@ -69,13 +69,28 @@ void report_shared_channel(State& state, Stream& stream, Stream& waiting) {
               {head_of(waiting, "has not ended"), head_of(stream, "stands behind it")});
 }
 
-void report_function(State& state, Stream& asked, Stream& needed) {
+void report_function(State& state, Stream& asked, Stream& needed, Asks asks) {
+  const bool waits = asks == Asks::waits;
   const std::string text = format_text(
-      "stall: a call waits for {}, which is behind {} on {}, {}; nothing has run for {} ms "
-      "(stall_ms): the call waits on",
+      "stall: {} {}, which is behind {} on {}, {}; nothing has run for {} ms (stall_ms): {}",
+      waits ? "a call waits for" : "calls query work of", stream_name(asked.caller_handle),
+      call_name(needed.queue.front().call), stream_name(needed.caller_handle),
+      describe_head(state, needed), state.config.stall_ms,
+      waits ? "the call waits on" : "they may go on");
+  add_finding(
+      state, text,
+      {head_of(needed, "has not ended"),
+       waits ? caller(state, "the call") : caller(state, short_name(state.call), "queries")});
+}
+
+void report_queried_wait(State& state, Stream& asked, Stream& needed) {
+  const std::string text = format_text(
+      "stall: calls query work of {}, which is behind {} on {}, {}; nothing that is pending "
+      "changes them, and no thread has for {} ms (stall_ms): they may go on",
       stream_name(asked.caller_handle), call_name(needed.queue.front().call),
       stream_name(needed.caller_handle), describe_head(state, needed), state.config.stall_ms);
-  add_finding(state, text, {head_of(needed, "has not ended"), caller(state, "the call")});
+  add_finding(state, text,
+              {head_of(needed, "waits"), caller(state, short_name(state.call), "queries")});
 }
 
 void report_silent_wait(State& state, Stream& stream) {

@@ -41,8 +41,23 @@ std::string describe(const State& state, const Use& use) {
                      memory);
 }
 
+/// A use whose graph the text names elsewhere.
+std::string describe_in_graph(const State& state, const Use& use) {
+  return format_text("{} {} {}", node_name(use.call), verb(use.kind),
+                     memory_text(state, use.address, use.bytes));
+}
+
+bool are_of_one_launch(const Use& a, const Use& b) {
+  return !a.by_host && !b.by_host && a.call.launch != 0 && a.call.launch == b.call.launch;
+}
+
 std::string describe(const State& state, const Use& use, const Conflict& conflict) {
   const Use& earlier = conflict.earlier;
+  if (conflict.kind == Conflict::Kind::race && are_of_one_launch(use, earlier))
+    return format_text(
+        "race: {}, while {}; both are {} on {}, and nothing orders the one after the other",
+        describe_in_graph(state, use), describe_in_graph(state, earlier), launch_name(use.call),
+        stream_name(use.stream));
   if (conflict.kind == Conflict::Kind::race)
     return format_text("race: {}, while {}; nothing orders the one after the other",
                        describe(state, use), describe(state, earlier));
@@ -61,7 +76,7 @@ std::string describe(const State& state, const Use& use, const Conflict& conflic
 
 FindingUse finding_use(const Use& use) {
   return {use.by_host ? "the host" : short_name(use.call), verb(use.kind), use.bytes,
-          use.call.stack};
+          use.call.stack, use.call.launch != 0 ? use.call.number : 0};
 }
 
 }  // namespace

@@ -21,13 +21,17 @@ namespace berth::sim {
 
 struct CallStack;
 
-/// A driver call, numbered over all functions from 1.
+/// A driver call, numbered over all functions from 1. Of the work of a graph: the call that added
+/// or captured the node.
 struct CallSite {
   Function function = Function::count;
   std::uint64_t number = 0;
   const char* kernel = nullptr;  ///< the kernel that the call launches; null: none
   /// Set if call sites are on, and the work uses memory or depends on the program.
   const CallStack* stack = nullptr;
+  const char* node = nullptr;  ///< the kind of the node, such as "fill"; null: of no graph
+  Handle graph = 0;            ///< the executable graph of the node
+  std::uint64_t launch = 0;    ///< the number of the call that launched it
 };
 
 enum class UseKind { reads, writes, begins, ends };  ///< begins and ends: of pool memory

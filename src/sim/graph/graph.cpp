@@ -133,6 +133,7 @@ std::size_t Instantiation::add(const GraphNode& node, const Work& work,
   const std::size_t chain = choose_chain(exec_, dependencies, node.context);
   exec_.chains[chain].tail = place;
   exec_.nodes.push_back({.origin = node.handle,
+                         .made = node.made,
                          .work = work,
                          .awaits = node.awaits,
                          .dependencies = std::move(dependencies),
@@ -182,6 +183,8 @@ GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
   GraphNode& node =
       state.graph_nodes.create(graph.handle, context, std::move(work), std::move(dependencies));
   graph.nodes.push_back(reinterpret_cast<CUgraphNode>(node.handle));
+  node.made = state.call;
+  if (node.made.stack == nullptr) node.made.stack = state.stacks.here();
   return node;
 }
 
@@ -213,9 +216,11 @@ Graph& clone(State& state, const Graph& graph) {
     made.further = node.further;
     made.batch = node.batch;
     made.volume = node.volume;
+    made.kernel = node.kernel;
     made.awaits = node.awaits;
     made.freed = node.freed;
     made.cloned_from = node.handle;
+    made.made = node.made;
     if (node.child != 0) adopt(made, clone(state, *state.graphs.find(node.child)));
     copies.emplace(original, reinterpret_cast<CUgraphNode>(made.handle));
   }

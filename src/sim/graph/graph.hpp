@@ -24,6 +24,7 @@
 
 namespace berth::sim {
 
+struct KernelNodeParams;
 struct State;
 struct Stream;
 
@@ -50,6 +51,7 @@ struct GraphNode {
 
   [[nodiscard]] CUgraphNodeType type() const;
 
+  CallSite made = {};  ///< the call that added or captured it, or the original of a clone
   Handle handle;
   Handle graph;
   Handle context;                  ///< in which it runs; 0: the context of the launch
@@ -61,7 +63,8 @@ struct GraphNode {
   std::shared_ptr<ValueBatch> batch = nullptr;  ///< of a node of value waits and writes
   /// The parameters of a node of a copy that a program added or changed; null if it was captured.
   std::shared_ptr<const CUDA_MEMCPY3D> volume = nullptr;
-  std::vector<CUgraphNode> dependencies;  ///< without duplicates
+  std::shared_ptr<const KernelNodeParams> kernel = nullptr;  ///< of a kernel that was launched
+  std::vector<CUgraphNode> dependencies;                     ///< without duplicates
   std::optional<FreedMemory> freed;
   Handle child = 0;        ///< the graph that the node runs and owns; 0: none
   Handle cloned_from = 0;  ///< the original of this copy
@@ -96,6 +99,7 @@ struct Graph {
 struct GraphExec {
   struct Node {
     Handle origin;  ///< the graph's node, which may have several nodes here, in a row
+    CallSite made;
     Work work;
     Handle awaits;
     std::vector<std::size_t> dependencies;  ///< indices in `nodes`

@@ -67,13 +67,42 @@ Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
   return submitted;
 }
 
+const char* kind_of(const Work& work) {
+  struct Kinds {
+    const char* operator()(const WaitWork&) { return "empty node"; }
+    const char* operator()(const CopyWork&) { return "copy"; }
+    const char* operator()(const FetchWork&) { return "copy"; }
+    const char* operator()(const MemsetWork&) { return "fill"; }
+    const char* operator()(const HostFunctionWork&) { return "host function"; }
+    const char* operator()(const KernelWork&) { return "kernel"; }
+    const char* operator()(const RecordWork&) { return "record"; }
+    const char* operator()(const ArriveWork&) { return "allocation"; }
+    const char* operator()(const DepartWork&) { return "free"; }
+    const char* operator()(const PrefetchWork&) { return "prefetch"; }
+    const char* operator()(const WaitValueWork&) { return "wait"; }
+    const char* operator()(const WriteValueWork&) { return "write"; }
+  };
+  return std::visit(Kinds{}, work);
+}
+
+/// The call that findings name for the work of `node`, which `launch` submits.
+CallSite site_of(const GraphExec& exec, const GraphExec::Node& node, const CallSite& launch) {
+  CallSite site = node.made;
+  site.node = kind_of(node.work);
+  site.graph = exec.handle;
+  site.launch = launch.number;
+  return site;
+}
+
 /// The nodes without successors.
 std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const Stream& launcher,
                                     const Submitted& fork) BERTH_REQUIRES(mutex) {
   const std::vector<Stream*> chains = make_chains(state, exec, launcher);
   std::vector<Submitted> all;
   std::vector<Submitted> last;
+  const CallSite launch = state.call;
   for (const GraphExec::Node& node : exec.nodes) {
+    state.call = site_of(exec, node, launch);
     std::vector<Submitted> after;
     if (node.dependencies.empty()) after.push_back(fork);
     for (const std::size_t earlier : node.dependencies) after.push_back(all[earlier]);
@@ -89,6 +118,7 @@ std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const S
     all.push_back(submit_node(state, node, *chains[node.chain], after, launcher.context));
     if (node.is_last) last.push_back(all.back());
   }
+  state.call = launch;
   for (Stream* chain : chains) state.scheduler.destroy(*chain);  // once its work is done
   return last;
 }

@@ -109,6 +109,7 @@ void change_node(GraphNode& node, NodeWork work) {
   node.further = std::move(work.further);
   node.awaits = work.awaits;
   node.volume = std::move(work.volume);
+  node.kernel = std::move(work.kernel);
   node.freed.reset();
 }
 

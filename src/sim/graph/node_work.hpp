@@ -21,6 +21,7 @@ struct NodeWork {
   std::vector<Work> further = {};
   Handle awaits = 0;
   std::shared_ptr<const CUDA_MEMCPY3D> volume = nullptr;
+  std::shared_ptr<const KernelNodeParams> kernel = nullptr;
 };
 
 /// The parameters of a node that a program adds.

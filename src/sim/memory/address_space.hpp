@@ -52,6 +52,7 @@ struct Range {
   unsigned host_flags = 0;             ///< the flags of a host allocation
   std::uint64_t id = 0;                ///< never reused
   bool synchronous = false;            ///< see CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+  bool is_variable = false;            ///< of a module, whose end ends it
   const CallStack* made_at = nullptr;  ///< null if call sites are off, and for pool memory
 
   [[nodiscard]] std::uint64_t end() const { return start + bytes; }

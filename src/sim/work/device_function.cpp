@@ -15,6 +15,14 @@ const PtxKernel* Module::find(std::string_view kernel) const {
   return found == kernels->end() ? nullptr : &*found;
 }
 
+ModuleVariable* Module::find_variable(std::string_view name) {
+  if (!variables) return nullptr;
+  const auto found =
+      std::find_if(variables->begin(), variables->end(),
+                   [&](const ModuleVariable& known) { return known.declared.name == name; });
+  return found == variables->end() ? nullptr : &*found;
+}
+
 DeviceFunction& function_of(State& state, Handle module, std::string_view name) {
   const char* const kept = state.kernel_names.emplace(name).first->c_str();
   DeviceFunction* known = nullptr;
@@ -30,6 +38,8 @@ void unload(State& state, Handle module) {
     if (function.module == module) ending.push_back(function.handle);
   });
   for (const Handle function : ending) state.functions.erase(function);
+  if (const auto& variables = state.modules.find(module)->variables)
+    for (const ModuleVariable& variable : *variables) release(state, variable);
   state.modules.erase(module);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and their functions for cuLaunchKernel. Device code is not read, except for the names and
-// parameters of kernels in PTX. Guarded by sim::mutex.
+// parameters of kernels and for variables in PTX. Guarded by sim::mutex.
 #pragma once
 
 #include <cuda.h>
@@ -12,26 +12,32 @@
 #include <vector>
 
 #include "sim/handle_table.hpp"
-#include "sim/work/ptx.hpp"
+#include "sim/work/module_image.hpp"
 
 namespace berth::sim {
 
 struct State;
 
 struct Module {
-  Module(Handle handle_, Handle context_, std::optional<std::vector<PtxKernel>> kernels_)
-      : handle(handle_), context(context_), kernels(std::move(kernels_)) {}
+  Module(Handle handle_, Handle context_, Image image)
+      : handle(handle_),
+        context(context_),
+        kernels(std::move(image.kernels)),
+        variables(std::move(image.variables)) {}
 
   /// The kernel of that name; null if there is none, and if the module is not of PTX.
   [[nodiscard]] const PtxKernel* find(std::string_view kernel) const;
   [[nodiscard]] bool may_have(std::string_view kernel) const {
     return !kernels || find(kernel) != nullptr;
   }
+  /// The variable of that name; null if there is none.
+  [[nodiscard]] ModuleVariable* find_variable(std::string_view name);
   [[nodiscard]] bool is_library() const { return context == 0; }
 
   Handle handle;
   Handle context;                                 ///< 0: a library, which is of none
-  std::optional<std::vector<PtxKernel>> kernels;  ///< known only of PTX
+  std::optional<std::vector<PtxKernel>> kernels;  ///< known only of PTX, as the next
+  std::optional<std::vector<ModuleVariable>> variables;
 };
 
 struct DeviceFunction {

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace berth::sim {
 
@@ -22,7 +23,9 @@ Image read_image(const void* image) {
     if (std::strncmp(bytes, magic, 4) == 0) return {};
   const std::string_view text(bytes);
   if (text.find(".version") == std::string_view::npos) return {.refusal = CUDA_ERROR_INVALID_IMAGE};
-  return {.kernels = read_kernels(text)};
+  std::vector<ModuleVariable> variables;
+  for (PtxVariable& variable : read_variables(text)) variables.emplace_back(std::move(variable));
+  return {.kernels = read_kernels(text), .variables = std::move(variables)};
 }
 
 Image read_image_file(const char* path) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/work/module_variables.hpp"
 #include "sim/work/ptx.hpp"
 
 namespace berth::sim {
@@ -15,6 +16,7 @@ struct Image {
   CUresult refusal = CUDA_SUCCESS;
   /// Nothing is known of a cubin or a fat binary.
   std::optional<std::vector<PtxKernel>> kernels = std::nullopt;
+  std::optional<std::vector<ModuleVariable>> variables = std::nullopt;
 };
 
 Image read_image(const void* image);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that PTX declares, with their parameters. Nothing else of it is read.
+// The kernels that PTX declares, with their parameters.
 // Source: PTX ISA, "Kernel Function Directives: .entry", "Kernel Function Parameters".
 #pragma once
 

@@ -49,7 +49,9 @@ std::optional<Shown> shown(const CopyWork& copy, Engine engine) {
 const char* name_of(const Operation& operation) {
   if (operation.call.kernel != nullptr) return operation.call.kernel;
   const bool is_kernel = std::holds_alternative<KernelWork>(operation.work);
-  return function_name(is_kernel ? Function::count : operation.call.function);
+  if (is_kernel) return function_name(Function::count);
+  const bool is_of_graph = operation.call.launch != 0;
+  return function_name(is_of_graph ? Function::k_cuGraphLaunch : operation.call.function);
 }
 
 }  // namespace

@@ -29,9 +29,10 @@ constexpr std::uint64_t kOperationNs = 1000;
 /// In random mode, the maximum number of operations at a call is one less.
 constexpr std::uint64_t kBurst = 4;
 
-/// Whether calls run the work of this mode, so that a program without calls makes no progress.
-bool runs_at_calls(Progress progress) {
-  return progress == Progress::random || progress == Progress::timed;
+/// Whether `operation` may be pending for longer than the program expects while the program makes
+/// no call: in the modes in which calls run work all of it, in eager mode what waits for a value.
+bool needs_watch(Progress progress, const Operation& operation) {
+  return progress != Progress::eager || std::holds_alternative<WaitValueWork>(operation.work);
 }
 
 /// Whether it may block others in its channel until memory has a value.
@@ -49,7 +50,7 @@ Scheduler::Scheduler(State& state, const Config& config, int silence_ms)
       timeline_(config.places(), config.jitter_percent, config.seed),
       host_functions_(*this),
       value_watch_(*this),
-      silence_watch_(state, *this, runs_at_calls(progress_) ? silence_ms : 0) {}
+      silence_watch_(state, *this, progress_ != Progress::manual ? silence_ms : 0) {}
 
 bool Scheduler::done(const Ticket& ticket) {
   const Stream* stream = state_.streams.find(ticket.stream);
@@ -204,8 +205,8 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
   if (stream.queue.empty()) {
     stream.busy_index = busy_.size();
     busy_.push_back(&stream);
-    silence_watch_.note_work();
   }
+  if (needs_watch(progress_, operation)) silence_watch_.note_work();
   const bool waits_for_value = std::holds_alternative<WaitValueWork>(operation.work);
   if (waits_for_value) {
     ++value_waits_;

@@ -63,7 +63,9 @@ class Scheduler {
   /// Returns false and reports a finding about `call` if nothing has run for stall_ms. May release
   /// the lock.
   bool wait_for_room(Handle stream, std::size_t limit, const CallSite& call) BERTH_REQUIRES(mutex);
-  /// A call has queried `ticket`, which is pending, and does not wait.
+  /// A call has queried `ticket`, which is pending, and does not wait. If such queries have gone on
+  /// for stall_ms and nothing has run: separates a stream that is blocked only by a channel;
+  /// otherwise reports what blocks it, once.
   void note_pending_query(const Ticket& ticket);
   /// The work that must complete before `stream` is idle: its own work, and for the legacy stream
   /// that of the streams it waits for.
@@ -148,6 +150,10 @@ class Scheduler {
 
  private:
   bool may_run(const Stream& stream);
+  /// Whether pending work may run, or runs in virtual time.
+  bool has_runnable();
+  /// Whether no finding has said yet that the head of `blocked` does not end. One does now.
+  static bool is_first_report(Stream& blocked);
   /// A dependency of `operation` that is pending, or null.
   const Ticket* obstacle_of(Operation& operation);
   /// Determines whether the head of `stream` is eligible, and places the stream among the eligible
@@ -233,8 +239,6 @@ class Scheduler {
   std::uint64_t calls_begun_ = 0;
   std::uint64_t operations_run_ = 0;
   std::uint64_t functions_returned_ = 0;
-  std::uint64_t reported_function_ = 0;  // number of the operation
-  std::uint64_t reported_wait_ = 0;      // the same, in a silence
   std::uint64_t order_hash_ = 0xcbf29ce484222325;
   Timeline timeline_;
   ConditionVariable finished_;

@@ -150,14 +150,18 @@ void Scheduler::resolve_stall(const Ticket& ticket, const Need& need) {
   const Need delayed = delay_of(need);
   if (delayed.delayed != nullptr) return separate(delayed);
   const auto* wait = std::get_if<WaitValueWork>(&need.stream->queue.front().work);
-  const Stream* const at_work = state_.streams.find(running_function());
+  Stream* const at_work = state_.streams.find(running_function());
   if (wait != nullptr && at_work == nullptr) return fail_wait(state_, *need.stream, *wait);
   // The function may wait for work that only a call runs, and may still write the value.
   Stream* const other = progress_ == Progress::timed ? nullptr : any_runnable();
   if (other != nullptr) return start(*other);
-  const std::uint64_t function = at_work == nullptr ? 0 : at_work->queue.front().number;
-  if (std::exchange(reported_function_, function) == function) return;
-  report_function(state_, *state_.streams.find(ticket.stream), *need.stream);
+  if (at_work == nullptr || !is_first_report(*at_work)) return;
+  report_function(state_, *state_.streams.find(ticket.stream), *need.stream, Asks::waits);
+}
+
+bool Scheduler::is_first_report(Stream& blocked) {
+  const std::uint64_t head = blocked.queue.front().sequence;
+  return std::exchange(blocked.reported, head) != head;
 }
 
 Stream* Scheduler::blocked_wait() {
@@ -175,8 +179,7 @@ void Scheduler::report_silence() {
   Stream* const blocked = blocked_wait();
   const Need delayed = delay_of({blocked, nullptr});
   if (delayed.delayed != nullptr) return separate(delayed);
-  const std::uint64_t wait = blocked->queue.front().number;
-  if (std::exchange(reported_wait_, wait) != wait) report_silent_wait(state_, *blocked);
+  if (is_first_report(*blocked)) report_silent_wait(state_, *blocked);
 }
 
 bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& call) {
@@ -202,12 +205,27 @@ bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& 
 }
 
 void Scheduler::note_pending_query(const Ticket& ticket) {
-  const bool may_stall = value_waits_ != 0 || host_functions_.is_busy();
-  if (!may_stall || state_.channels.count() == 0) return;
+  const bool may_stall = value_waits_ != 0 || host_functions_.is_busy() || !computing_.empty();
+  if (!may_stall || state_.driver_lock.is_awaited()) return;
   const Need need = needed_by(ticket);
-  if (!needs_host(need)) return;
+  if (!needs_host(need) || has_runnable()) return;
   if (!pending_queries_.lasts_while_polled(steps(), state_.config.stall_ms)) return;
-  if (const Need delayed = delay_of(need); delayed.delayed != nullptr) separate(delayed);
+  const Need delayed = delay_of(need);
+  if (delayed.delayed != nullptr) return separate(delayed);
+  Stream& asked = *state_.streams.find(ticket.stream);
+  if (Stream* const at_work = state_.streams.find(running_function()); at_work != nullptr) {
+    if (is_first_report(*at_work)) report_function(state_, asked, *need.stream, Asks::queries);
+    return;
+  }
+  // A kernel that polls may idle for as long as the program likes.
+  const bool is_kernel = std::get<WaitValueWork>(need.stream->queue.front().work).is_kernel;
+  if (!is_kernel && is_first_report(*need.stream)) report_queried_wait(state_, asked, *need.stream);
+}
+
+bool Scheduler::has_runnable() {
+  if (progress_ == Progress::timed && timeline_.next_end_ns()) return true;
+  return !ready_.empty() || std::any_of(at_value_.begin(), at_value_.end(),
+                                        [&](const Stream* stream) { return may_run(*stream); });
 }
 
 Stream* Scheduler::runnable_chain(const Stream& launcher) {

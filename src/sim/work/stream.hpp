@@ -114,6 +114,7 @@ struct Stream {
   std::uint64_t began_ns = 0;  ///< its head, or the last operation that ran
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
+  std::uint64_t reported = 0;  ///< the operation of which a finding says that it does not end
   OperationQueue queue;
   StreamOrder order;
   /// Of the kernel that ran last on the stream, or polls; nullopt if the last operation was not a

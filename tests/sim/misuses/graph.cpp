@@ -124,6 +124,7 @@ void branches_of_a_graph(Machine& m) {
     TRY(cuEventRecord, copied, side);
     TRY(cuStreamWaitEvent, frames, copied, 0);
   });
+  m.name(frame, "frame");
   TRY(cuGraphLaunch, frame, frames);
   TRY(cuStreamSynchronize, frames);
 }
@@ -139,6 +140,8 @@ void two_graphs_without_an_order(Machine& m) {
       m.captured(first, [&] { TRY(cuMemsetD8Async, image, 1, kBytes, first); });
   const CUgraphExec take =
       m.captured(second, [&] { TRY(cuMemcpyAsync, copy, image, kBytes, second); });
+  m.name(draw, "draw");
+  m.name(take, "take");
   TRY(cuGraphLaunch, draw, first);
   TRY(cuEventRecord, drawn, first);
   if (!m.planted) TRY(cuStreamWaitEvent, second, drawn, 0);
@@ -153,6 +156,7 @@ void input_of_a_graph_changed_too_early(Machine& m) {
   const CUdeviceptr input = m.memory("input");
   const CUevent done = m.event();
   const CUgraphExec step = m.captured(frames, [&] { m.launch_reading(frames, input); });
+  m.name(step, "step");
   TRY(cuGraphLaunch, step, CU_STREAM_LEGACY);
   TRY(cuEventRecord, done, CU_STREAM_LEGACY);
   if (!m.planted) TRY(cuStreamWaitEvent, uploads, done, 0);
@@ -178,14 +182,15 @@ constexpr Misuse kGraphMisuses[] = {
     {"an executable graph is launched after its end", graph_launched_after_its_end,
      "cuGraphLaunch: CUDA_ERROR_INVALID_VALUE"},
     {"two branches of a graph use the same bytes", branches_of_a_graph,
-     "race: cuGraphLaunch on stream frames writes image, while cuGraphLaunch on stream frames "
-     "reads image"},
+     "race: the copy of cuMemcpyAsync reads image, while the fill of cuMemsetD8Async writes image; "
+     "both are in graph frame, launched by cuGraphLaunch on stream frames"},
     {"two graphs are launched without an order", two_graphs_without_an_order,
-     "race: cuGraphLaunch on stream first writes image, while cuGraphLaunch on stream second reads "
-     "image"},
+     "race: the fill of cuMemsetD8Async in graph draw, launched by cuGraphLaunch, on stream first "
+     "writes image, while the copy of cuMemcpyAsync in graph take, launched by cuGraphLaunch, on "
+     "stream second reads image"},
     {"the input of a launched graph is overwritten", input_of_a_graph_changed_too_early,
-     "race: cuGraphLaunch on the legacy stream reads input, while cuMemcpyAsync on stream uploads "
-     "writes input"},
+     "race: cuMemcpyAsync on stream uploads writes input, while a kernel in graph step, launched "
+     "by cuGraphLaunch, on the legacy stream reads input"},
 };
 
 }  // namespace
