@@ -49,8 +49,11 @@ struct DeviceAllocatorOptions {
   /// Otherwise a power of two from that minimum to 2 GiB, and no more than the device's memory.
   std::size_t granule_bytes = 0;
 
-  /// Without virtual memory: requests below half of this size share segments of this size, and each
-  /// other request gets its own segment. At least 2 MiB.
+  /// For contiguous pools (MemoryPoolOptions::contiguous), and for all memory without virtual
+  /// memory: requests below half of this size share segments of this size, and each other request
+  /// gets its own segment. If a limit, the headroom or the driver leaves no room for a shared
+  /// segment, a request gets a segment of its own size, rounded up to the granule. At least 2 MiB;
+  /// more than the device's memory counts as that.
   std::size_t segment_bytes = std::size_t{20} << 20;
 
   /// Called when memory is short and berth cannot return more without making the host wait for the

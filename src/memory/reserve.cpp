@@ -62,9 +62,13 @@ Reserve::Growth Reserve::grow(Request& request) {
     plan = this->plan(request, SegmentSource::Joining::yes);
   }
   if (plan && !obtain(request, *plan)) {
-    if (plan->parts.empty()) return Growth::none;
-    // The driver may lack room for mappings. Memory in one piece may still be available.
-    plan = this->plan(request, SegmentSource::Joining::no);
+    // The driver may lack room for mappings, or for a segment that requests share. Memory in one
+    // piece, or the least that serves the request, may still be available.
+    const bool is_stitched = !plan->parts.empty();
+    const std::size_t least = source_->least_bytes(*plan, request.bytes);
+    if (!is_stitched && least >= plan->bytes) return Growth::none;
+    plan = this->plan(request, SegmentSource::Joining::no,
+                      is_stitched ? MemoryBudget::kNoLimit : least);
     if (plan && !obtain(request, *plan)) return Growth::none;
   }
   if (!plan) return Growth::none;
@@ -98,7 +102,8 @@ std::size_t Reserve::excess_slack(const Request& request, std::size_t bytes) {
   return reserved > allowed ? reserved - allowed : 0;
 }
 
-std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Joining joining) {
+std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Joining joining,
+                                           std::size_t bytes_max) {
   request.beyond_limit_bytes = 0;
   const MutexLock lock(heap_.mutex);
   heap_.require_awake();
@@ -112,7 +117,7 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
   auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
   if (!plan) return std::nullopt;
   for (const std::size_t bytes : {plan->bytes, source_->least_bytes(*plan, request.bytes)}) {
-    if (!options_.budget.try_reserve(bytes)) continue;
+    if (bytes > bytes_max || !options_.budget.try_reserve(bytes)) continue;
     plan->bytes = bytes;
     return plan;
   }
@@ -133,9 +138,10 @@ bool Reserve::obtain(Request& request, Plan& plan) {
   try {
     if (plan.bytes > 0) is_captured(heap_, request);
     if (request.stream && !leaves_headroom(request.stream->context(), plan.bytes)) {
+      const bool is_least = plan.bytes <= source_->least_bytes(plan, request.bytes);
       cancel(plan);
       const MutexLock lock(heap_.mutex);
-      ++heap_.counters.limit_rejections;
+      if (is_least) ++heap_.counters.limit_rejections;
       return false;
     }
     if (source_->obtain(plan)) return true;

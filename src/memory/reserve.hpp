@@ -142,7 +142,9 @@ class Reserve {
  private:
   using Plan = SegmentSource::Growth;
 
-  std::optional<Plan> plan(Request& request, SegmentSource::Joining joining)
+  /// At most `bytes_max` of new memory: the source's choice, otherwise the least for the request.
+  std::optional<Plan> plan(Request& request, SegmentSource::Joining joining,
+                           std::size_t bytes_max = MemoryBudget::kNoLimit)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   void cancel(const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Calls the driver. False if the driver is out of memory; the plan is then cancelled.

@@ -48,7 +48,7 @@ class SegmentSource {
 
   /// Bytes of the segments that requests share; 0 if there are none.
   [[nodiscard]] virtual std::size_t shared_bytes() const { return 0; }
-  /// The smallest growth that would serve a plan for `bytes`, which holds nothing, at the limit.
+  /// The smallest growth that would serve a plan for `bytes`, which holds nothing.
   [[nodiscard]] virtual std::size_t least_bytes(const Growth& growth, std::size_t) const {
     return growth.bytes;
   }

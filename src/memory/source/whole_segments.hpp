@@ -3,6 +3,7 @@
 // virtual memory management, and pinned segments (pinned/pinned_segments.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,11 +21,11 @@ namespace berth {
 /// Threads  As SegmentSource; obtain() and give_back() of different ranges at once.
 class WholeSegments : public SegmentSource {
  public:
-  /// Requests below half of `segment_bytes` share segments of that size; others get one of their
-  /// own, rounded up to `rounding_bytes`.
+  /// Requests below half of `segment_bytes`, at most the capacity, share segments of that size.
+  /// Others get one of their own, rounded up to `rounding_bytes`.
   WholeSegments(std::size_t segment_bytes, std::size_t rounding_bytes, std::size_t capacity_bytes,
                 const MappingNotices& notices = {})
-      : segment_bytes_(segment_bytes),
+      : segment_bytes_(std::min(segment_bytes, capacity_bytes)),
         rounding_bytes_(rounding_bytes),
         capacity_bytes_(capacity_bytes),
         notices_(notices) {}
