@@ -80,17 +80,19 @@ struct DeviceAllocatorOptions {
   ///          the driver refuses to unmap memory that stays in use, on_map is called again. If that
   ///          throws, the exception is reported, and the memory stays unused until a later growth,
   ///          which calls on_map again.
-  /// Errors   Inside a callback, trim(), sleep(), wake(), snapshot(), validate(),
-  ///          Runtime::statistics(), Runtime::enable_peer_access() for new access, and allocations
-  ///          that the thread's cache of that allocator does not serve throw InvalidArgument. An
+  /// Errors   Inside a callback, these functions throw InvalidArgument on every DeviceAllocator,
+  ///          MemoryPool and PinnedAllocator, even if they would have no effect: allocations that
+  ///          cached memory does not serve, trim(), release_unused(), sleep(), wake(),
+  ///          create_pool(), checkpoint(), restore(), snapshot(), pool_snapshots() and validate();
+  ///          record_use() if no event is left (EventPoolOptions). So do Runtime::statistics(), and
+  ///          Runtime::enable_peer_access() for new access. All other functions work there. An
   ///          exception of on_map passes through allocate() or wake(): the range is unmapped again
   ///          without on_unmap, and the allocator is unchanged, the pool still asleep. An exception
   ///          of on_unmap is reported, and the memory is unmapped.
   /// Threads  Called on the thread that needs or returns memory, which may be a thread of berth,
   ///          with the device's context current, and under a lock of the pool that other threads
-  ///          need to obtain or return memory. May free blocks, and call owns(), find(),
-  ///          properties() and counters(). A pool that is closed inside a callback keeps its memory
-  ///          until the next call that returns memory. The freed memory of a stream that is
+  ///          need to obtain or return memory. A pool that is closed inside a callback keeps its
+  ///          memory until the next call that returns memory. The freed memory of a stream that is
   ///          destroyed inside a callback is reused once the device is idle. Both are reported.
   MappingCallback on_map = nullptr;
   MappingCallback on_unmap = nullptr;

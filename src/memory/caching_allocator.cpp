@@ -162,6 +162,7 @@ std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
 std::size_t CachingAllocator::release_unused(std::chrono::nanoseconds age,
                                              DemandHistory::Time now) {
   require_origin();
+  MappingNotices::require_outside("release_unused()");
   const std::size_t unused = reserve_.unused_bytes(age, now);
   return unused > 0 ? release_cached(unused, HostWait::no) : 0;
 }

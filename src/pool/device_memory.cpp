@@ -14,6 +14,7 @@
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
+#include "memory/source/mapping_notices.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -228,6 +229,7 @@ void DeviceMemory::set_limits(const MemoryLimits& limits) {
 
 std::shared_ptr<DevicePool> DeviceMemory::open(const MemoryPoolOptions& options) {
   own_.require_usable();
+  MappingNotices::require_outside("create_pool()");
   check_name(options.name);
   try {
     private_.clean_up();
