@@ -118,13 +118,18 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Units     `bytes` is the requested size, which is rounded up to kBlockBytes; 0 gives an empty
   ///           Allocation.
   /// Stream    Work submitted to `stream` from now on may use the memory. Its content is undefined.
+  ///           While `stream` is captured, allocate from a pool for graphs
+  ///           (MemoryPoolOptions::for_graphs), directly or through a PoolScope. Outside of one, a
+  ///           request that needs more than cached memory throws. A request that cached memory
+  ///           serves is not detected, because a hit makes no driver call: once the block is freed,
+  ///           its next users race with each launch of the graph.
   /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
   ///           the out-of-memory ladder (docs/life_of_an_allocation.md), whose last rungs wait for
   ///           the GPU without a lock. No driver call is made under a lock that a cache hit needs.
-  /// Errors    InvalidArgument: a stream of another device, or the per-thread default stream.
-  ///           OutOfMemory: with every number that explains it. DriverError: another driver
-  ///           failure. Exceptions of on_pressure. The allocator is then unchanged, except that
-  ///           cached memory may have been returned.
+  /// Errors    InvalidArgument: a stream of another device, the per-thread default stream, or a
+  ///           captured one, as above. OutOfMemory: with every number that explains it.
+  ///           DriverError: another driver failure. Exceptions of on_pressure. The allocator is
+  ///           then unchanged, except that cached memory may have been returned.
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream) {
     return {*this, allocate_raw(bytes, stream), bytes, stream};
   }
