@@ -21,9 +21,10 @@ inline constexpr std::size_t kBlockBytes = 512;
 /// A stream-ordered allocator: the common interface of DeviceAllocator, MemoryPool, PinnedAllocator
 /// and HostAllocator.
 /// Threads  Every function is safe from any thread, except from inside a CUDA host callback.
-/// Fork     In a child made by fork(), no function waits or calls the driver. Allocations and other
-///          functions that can fail throw NotSupported. Frees and destructors have no effect.
-///          HostAllocator differs.
+/// Fork     In a child made by fork(), no function waits or calls the driver. deallocate(),
+///          retire_stream() and destructors have no effect, owns() is false, and device() works.
+///          The other functions throw NotSupported, or return it (try_allocate()), even if they
+///          make no driver call, such as counters(). HostAllocator differs.
 class BERTH_API Allocator {
  public:
   virtual ~Allocator() = default;

@@ -123,7 +123,9 @@ PinnedHeaps::Heap& PinnedHeaps::heap_for(const PinnedOptions& options) {
                     static_cast<int>(options.kind)));
   }
   if (options.near && options.near->is_cpu()) {
-    throw InvalidArgument("pinned: memory is near a CUDA device, and cpu is none");
+    throw InvalidArgument(
+        "pinned: PinnedOptions::near is cpu; accepted: a CUDA device, or nullopt for the calling "
+        "thread's current one");
   }
   std::optional<Device> near;
   if (options.near) near = registry_.resolve(*options.near);

@@ -26,11 +26,12 @@ namespace {
       getrlimit(RLIMIT_AS, &of_process) == 0 && of_process.rlim_cur != RLIM_INFINITY)
     limit = format_text(", and the process may have {} in all (ulimit -v)",
                         format_bytes(of_process.rlim_cur));
-  throw DriverError(
-      format_text("cuMemAddressReserve failed: {}; asked for {} of address space{}; accepted: a "
-                  "higher limit, or virtual_memory=off",
-                  driver.describe(result), format_bytes(bytes), limit),
-      result);
+  const char* const accepted =
+      limit.empty() ? "a higher limit of address space (ulimit -v)" : "a higher limit";
+  throw DriverError(format_text("cuMemAddressReserve failed: {}; asked for {} of address space{}; "
+                                "accepted: {}, or virtual_memory=off",
+                                driver.describe(result), format_bytes(bytes), limit, accepted),
+                    result);
 }
 
 }  // namespace
