@@ -95,8 +95,10 @@ class BERTH_API Allocator {
   /// Blocking  Waits for the work of streams whose cached memory it returns, and for uses by other
   ///           streams that freed blocks await. If memory awaits a stream that berth does not own
   ///           and cannot query, waits until the device is idle. Hits of the cache continue.
-  /// Errors    DriverError: the driver refuses a call. What was returned before stays returned, and
-  ///           the call can be repeated.
+  /// Errors    DriverError: the driver refuses a call, and less was returned than the call wanted.
+  ///           What was returned before stays returned. What the driver refused stays reserved, and
+  ///           a later request may use it; this call, and a request that is short of memory, try
+  ///           again to return it.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
   /// Returns memory that was not needed for `age`: the amount that is reserved beyond the most that

@@ -31,6 +31,13 @@
 
 namespace berth {
 
+/// The call by which the driver has refused to take back a resource; false: it has not refused.
+struct DriverRefusal {
+  DriverCall call{};
+  CUresult code = CUDA_SUCCESS;
+  explicit operator bool() const { return code != CUDA_SUCCESS; }
+};
+
 /// Threads  Safe from any thread.
 class Driver {
  public:
@@ -100,9 +107,9 @@ class Driver {
     if (result == refusal) return false;
     raise(call, result);
   }
-  /// Reports a failure while a resource is returned, and returns its code.
-  CUresult reported(DriverCall call, CUresult result) const noexcept {
-    return report_failure(call, result) ? CUDA_SUCCESS : result;
+  /// Reports a failure while a resource is returned.
+  DriverRefusal reported(DriverCall call, CUresult result) const noexcept {
+    return report_failure(call, result) ? DriverRefusal{} : DriverRefusal{call, result};
   }
 
 #define BERTH_METHODS(member, symbol, version, need)                  \

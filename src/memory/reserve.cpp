@@ -257,9 +257,12 @@ std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
     if (heap_.is_asleep) return 0;  // fell asleep meanwhile, without memory
   }
   const MemoryBudget::Change change(options_.budget);
+  source_->retry_refused();
   std::size_t given_back = 0;
   for (std::size_t more = 1; more > 0 && given_back < bytes; given_back += more) {
-    more = give_back_some(bytes - given_back, idle);
+    const DriverRefusal before = std::exchange(refusal_, {});
+    more = give_back_some(bytes - given_back, idle);  // tries again what was refused before
+    if (more == 0 && !refusal_) refusal_ = before;
   }
   return given_back;
 }
@@ -275,13 +278,23 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
     }
     ranges = source_->plan_return(heap_.blocks, bytes);
   }
+  using State = SegmentSource::Range::State;
   std::size_t given_back = 0;
-  for (SegmentSource::Range& range : ranges) {
+  for (std::size_t index = 0; index < ranges.size(); ++index) {  // refused parts are added
+    BERTH_CHECK(ranges[index].held->state() == Block::State::held);
+    const bool is_new = ranges[index].state == State::held;
+    if (const DriverRefusal refusal =
+            is_new ? source_->give_back(ranges[index]) : DriverRefusal{}) {
+      refusal_ = refusal;
+      const MutexLock lock(heap_.mutex);
+      source_->separate_refused(heap_.blocks, ranges, index);
+    }
+    SegmentSource::Range& range = ranges[index];
     const std::size_t range_bytes = range.held->bytes;
-    BERTH_CHECK(range.held->state() == Block::State::held);
-    const bool gone = source_->give_back(range);
+    const bool is_gone = range.state != State::refused;
+    const bool is_kept = !is_gone && source_->keep(range);
     const MutexLock lock(heap_.mutex);
-    if (!gone) {
+    if (is_kept) {
       source_->cancel_return(heap_.blocks, std::move(range));
       heap_.count_blocks();
       continue;
@@ -291,7 +304,7 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
     options_.budget.release(range_bytes);
     lower_gauge(heap_.counters.bytes_reserved, range_bytes);
     ++heap_.counters.segments_released;
-    given_back += range_bytes;
+    if (is_gone) given_back += range_bytes;
     heap_.count_blocks();
   }
   return given_back;
