@@ -21,9 +21,10 @@ inline constexpr std::size_t kBlockBytes = 512;
 /// A stream-ordered allocator: the common interface of DeviceAllocator, MemoryPool, PinnedAllocator
 /// and HostAllocator.
 /// Threads  Every function is safe from any thread, except from inside a CUDA host callback.
-/// Fork     In a child made by fork(), no function waits or calls the driver. Allocations and other
-///          functions that can fail throw NotSupported. Frees and destructors have no effect.
-///          HostAllocator differs.
+/// Fork     In a child made by fork(), no function waits or calls the driver. deallocate(),
+///          retire_stream() and destructors have no effect, owns() is false, and device() works.
+///          The other functions throw NotSupported, or return it (try_allocate()), even if they
+///          make no driver call, such as counters(). HostAllocator differs.
 class BERTH_API Allocator {
  public:
   virtual ~Allocator() = default;
@@ -94,8 +95,10 @@ class BERTH_API Allocator {
   /// Blocking  Waits for the work of streams whose cached memory it returns, and for uses by other
   ///           streams that freed blocks await. If memory awaits a stream that berth does not own
   ///           and cannot query, waits until the device is idle. Hits of the cache continue.
-  /// Errors    DriverError: the driver refuses a call. What was returned before stays returned, and
-  ///           the call can be repeated.
+  /// Errors    DriverError: the driver refuses a call, and less was returned than the call wanted.
+  ///           What was returned before stays returned. What the driver refused stays reserved, and
+  ///           a later request may use it; this call, and a request that is short of memory, try
+  ///           again to return it.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
   /// Returns memory that was not needed for `age`: the amount that is reserved beyond the most that

@@ -49,8 +49,11 @@ struct DeviceAllocatorOptions {
   /// Otherwise a power of two from that minimum to 2 GiB, and no more than the device's memory.
   std::size_t granule_bytes = 0;
 
-  /// Without virtual memory: requests below half of this size share segments of this size, and each
-  /// other request gets its own segment. At least 2 MiB.
+  /// For contiguous pools (MemoryPoolOptions::contiguous), and for all memory without virtual
+  /// memory: requests below half of this size share segments of this size, and each other request
+  /// gets its own segment. If a limit, the headroom or the driver leaves no room for a shared
+  /// segment, a request gets a segment of its own size, rounded up to the granule. At least 2 MiB;
+  /// more than the device's memory counts as that.
   std::size_t segment_bytes = std::size_t{20} << 20;
 
   /// Called when memory is short and berth cannot return more without making the host wait for the
@@ -77,17 +80,19 @@ struct DeviceAllocatorOptions {
   ///          the driver refuses to unmap memory that stays in use, on_map is called again. If that
   ///          throws, the exception is reported, and the memory stays unused until a later growth,
   ///          which calls on_map again.
-  /// Errors   Inside a callback, trim(), sleep(), wake(), snapshot(), validate(),
-  ///          Runtime::statistics(), Runtime::enable_peer_access() for new access, and allocations
-  ///          that the thread's cache of that allocator does not serve throw InvalidArgument. An
+  /// Errors   Inside a callback, these functions throw InvalidArgument on every DeviceAllocator,
+  ///          MemoryPool and PinnedAllocator, even if they would have no effect: allocations that
+  ///          cached memory does not serve, trim(), release_unused(), sleep(), wake(),
+  ///          create_pool(), checkpoint(), restore(), snapshot(), pool_snapshots() and validate();
+  ///          record_use() if no event is left (EventPoolOptions). So do Runtime::statistics(), and
+  ///          Runtime::enable_peer_access() for new access. All other functions work there. An
   ///          exception of on_map passes through allocate() or wake(): the range is unmapped again
   ///          without on_unmap, and the allocator is unchanged, the pool still asleep. An exception
   ///          of on_unmap is reported, and the memory is unmapped.
   /// Threads  Called on the thread that needs or returns memory, which may be a thread of berth,
   ///          with the device's context current, and under a lock of the pool that other threads
-  ///          need to obtain or return memory. May free blocks, and call owns(), find(),
-  ///          properties() and counters(). A pool that is closed inside a callback keeps its memory
-  ///          until the next call that returns memory. The freed memory of a stream that is
+  ///          need to obtain or return memory. A pool that is closed inside a callback keeps its
+  ///          memory until the next call that returns memory. The freed memory of a stream that is
   ///          destroyed inside a callback is reused once the device is idle. Both are reported.
   MappingCallback on_map = nullptr;
   MappingCallback on_unmap = nullptr;
@@ -113,13 +118,18 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Units     `bytes` is the requested size, which is rounded up to kBlockBytes; 0 gives an empty
   ///           Allocation.
   /// Stream    Work submitted to `stream` from now on may use the memory. Its content is undefined.
+  ///           While `stream` is captured, allocate from a pool for graphs
+  ///           (MemoryPoolOptions::for_graphs), directly or through a PoolScope. Outside of one, a
+  ///           request that needs more than cached memory throws. A request that cached memory
+  ///           serves is not detected, because a hit makes no driver call: once the block is freed,
+  ///           its next users race with each launch of the graph.
   /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
   ///           the out-of-memory ladder (docs/life_of_an_allocation.md), whose last rungs wait for
   ///           the GPU without a lock. No driver call is made under a lock that a cache hit needs.
-  /// Errors    InvalidArgument: a stream of another device, or the per-thread default stream.
-  ///           OutOfMemory: with every number that explains it. DriverError: another driver
-  ///           failure. Exceptions of on_pressure. The allocator is then unchanged, except that
-  ///           cached memory may have been returned.
+  /// Errors    InvalidArgument: a stream of another device, the per-thread default stream, or a
+  ///           captured one, as above. OutOfMemory: with every number that explains it.
+  ///           DriverError: another driver failure. Exceptions of on_pressure. The allocator is
+  ///           then unchanged, except that cached memory may have been returned.
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream) {
     return {*this, allocate_raw(bytes, stream), bytes, stream};
   }

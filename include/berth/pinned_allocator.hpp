@@ -35,8 +35,8 @@ struct PinnedAllocatorOptions {
   /// memory stays. 0 to 1.
   std::optional<double> slack_max = std::nullopt;
   /// Requests below half of this size share segments of this size. Others get a segment of the
-  /// requested size, rounded up only to 4 KiB pages. So do smaller requests if the limit has no
-  /// room for a shared segment. 64 KiB to 1 GiB.
+  /// requested size, rounded up only to 4 KiB pages. So do smaller requests if the limit, the
+  /// driver or the system has no room for a shared segment. 64 KiB to 1 GiB.
   std::size_t segment_bytes = std::size_t{16} << 20;
   /// Number of threads that touch a segment's pages in parallel before they are registered with the
   /// driver, including the caller's. The driver then holds its lock for less time. 0: the driver
@@ -213,6 +213,9 @@ class BERTH_API PinnedAllocator final : public Allocator {
   void validate() const override;
 
   /// Waits until the background thread has finished the growth that earlier allocations requested.
+  /// That growth ends at bytes_reserved_max, and at the first refusal of the driver, which is
+  /// reported; so less than low_water_bytes may be free after the call. The allocator tries again
+  /// after later allocations, less and less often while the driver refuses.
   /// Blocking  While it pins. No effect without low_water_bytes, and in a forked child.
   void finish_growth();
 

@@ -78,7 +78,7 @@ typedef struct berth_runtime_options {
   uint64_t flags;                    ///< BERTH_RUNTIME_ bits; an unknown bit is an error
   size_t device_bytes_reserved_max;  ///< of each device; default: its memory
   size_t device_granule_bytes;       ///< a power of two; default: the device's minimum
-  size_t device_segment_bytes;       ///< without virtual memory: 2 MiB or more
+  size_t device_segment_bytes;       ///< shared by small requests: 2 MiB or more
   size_t pinned_bytes_reserved_max;  ///< default: no limit
   size_t pinned_segment_bytes;       ///< 64 KiB to 1 GiB
   size_t streams_max;                ///< pooled streams of one device and priority

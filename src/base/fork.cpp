@@ -22,8 +22,8 @@ const bool ForkOrigin::is_prepared_ = [] {
 void ForkOrigin::refuse(std::string_view what) {
   throw NotSupported(
       std::string(what) +
-      ": of the process that this one was forked from, and CUDA does not work in the child of a "
-      "process that has initialized it. " +
+      ": this process was forked from the one that created it, and CUDA does not work in the child "
+      "of a process that has initialized it. " +
       std::string(kForkAdvice));
 }
 

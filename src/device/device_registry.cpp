@@ -123,11 +123,10 @@ DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
                        {},
                        {}}) {
   const std::vector<ShownDevice> shown = read_shown_devices(driver);
-  for (const ShownDevice& device : shown) {
-    CUdevice native = 0;
-    driver.device_get(&native, device.ordinal);
+  for (const CUdevice native : driver.devices()) {
+    const int ordinal = static_cast<int>(state_->contexts.size());
     state_->contexts.push_back(
-        std::make_unique<DeviceContext>(driver, Device::cuda(device.ordinal), native));
+        std::make_unique<DeviceContext>(driver, Device::cuda(ordinal), native));
   }
   const std::vector<KnownDevice> of_kernel = read_proc_devices(proc_devices);
   std::vector<KnownDevice> known = nvml.usable() ? nvml.devices() : of_kernel;

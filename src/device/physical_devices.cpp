@@ -151,13 +151,9 @@ class Join {
 
 std::vector<ShownDevice> read_shown_devices(const Driver& driver) {
   std::vector<ShownDevice> devices;
-  if (!driver.usable()) return devices;
-  int count = 0;
-  driver.device_get_count(&count);
-  if (count > 0) devices.reserve(static_cast<std::size_t>(count));
-  for (int ordinal = 0; ordinal < count; ++ordinal) {
-    CUdevice native = 0;
-    driver.device_get(&native, ordinal);
+  devices.reserve(driver.devices().size());
+  for (const CUdevice native : driver.devices()) {
+    const int ordinal = static_cast<int>(devices.size());
     ShownDevice& device = devices.emplace_back();
     device.ordinal = ordinal;
     char pci[32] = {};

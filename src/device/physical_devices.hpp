@@ -27,7 +27,6 @@ struct ShownDevice {
 };
 
 /// In the driver's order. Properties that the driver does not report are nullopt, empty or 0.
-/// Errors DriverError: the driver does not report its devices.
 std::vector<ShownDevice> read_shown_devices(const Driver& driver);
 
 struct DeviceList {

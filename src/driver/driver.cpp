@@ -24,6 +24,23 @@ const char* Driver::load_table() {
   return missing;
 }
 
+std::string Driver::list_devices() {
+  const auto failed = [this](DriverCall call, CUresult result) {
+    devices_.clear();
+    return format_text("{} failed: {}", kDriverCallNames[std::size_t(call)], describe(result));
+  };
+  int count = 0;
+  if (const CUresult result = try_device_get_count(&count); result != CUDA_SUCCESS)
+    return failed(DriverCall::device_get_count, result);
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    CUdevice device = 0;
+    if (const CUresult result = try_device_get(&device, ordinal); result != CUDA_SUCCESS)
+      return failed(DriverCall::device_get, result);
+    devices_.push_back(device);
+  }
+  return {};
+}
+
 Driver::Driver(DriverSource source, ReportSink sink)
     : source_(std::move(source)), reporter_(std::move(sink)) {
   if (!source_.resolve) {
@@ -42,7 +59,7 @@ Driver::Driver(DriverSource source, ReportSink sink)
           "such a child. {}",
           kForkAdvice);
     }
-  } else {
+  } else if (problem_ = list_devices(); problem_.empty()) {
     try_driver_get_version(&version_);
     return;
   }

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "berth/error.hpp"
 #include "berth/report.hpp"
@@ -30,11 +31,18 @@
 
 namespace berth {
 
+/// The call by which the driver has refused to take back a resource; false: it has not refused.
+struct DriverRefusal {
+  DriverCall call{};
+  CUresult code = CUDA_SUCCESS;
+  explicit operator bool() const { return code != CUDA_SUCCESS; }
+};
+
 /// Threads  Safe from any thread.
 class Driver {
  public:
-  /// Takes the entry points from `source` and calls cuInit. Never throws for a missing or failing
-  /// driver: usable() is false then, and problem() has the reason.
+  /// Takes the entry points from `source`, calls cuInit, and lists the devices. Never throws for a
+  /// missing or failing driver: usable() is false then, and problem() has the reason.
   Driver(DriverSource source, ReportSink sink);
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -45,6 +53,8 @@ class Driver {
   [[nodiscard]] bool usable() const { return problem_.empty(); }
   /// One line; empty if usable().
   [[nodiscard]] const std::string& problem() const { return problem_; }
+  /// The devices that the driver shows, by ordinal; none if not usable().
+  [[nodiscard]] const std::vector<CUdevice>& devices() const { return devices_; }
   /// As cuDriverGetVersion counts: 12020 is CUDA 12.2. 0 if not usable().
   [[nodiscard]] int version() const { return version_; }
   /// Whether the driver has a function that the list calls optional.
@@ -97,6 +107,10 @@ class Driver {
     if (result == refusal) return false;
     raise(call, result);
   }
+  /// Reports a failure while a resource is returned.
+  DriverRefusal reported(DriverCall call, CUresult result) const noexcept {
+    return report_failure(call, result) ? DriverRefusal{} : DriverRefusal{call, result};
+  }
 
 #define BERTH_METHODS(member, symbol, version, need)                  \
   template <class... Args>                                            \
@@ -148,6 +162,8 @@ class Driver {
 
   /// Fills table_. Returns the name of the first missing required function, or null.
   const char* load_table();
+  /// Fills devices_. Returns the problem, or an empty text.
+  std::string list_devices();
   /// The exit rule: while the process exits, the driver may shut down before berth's owners are
   /// destroyed, and returns CUDA_ERROR_DEINITIALIZED. Their resources are freed with it, so that
   /// result is not a failure. All other failures are reported.
@@ -171,6 +187,7 @@ class Driver {
   SimTable sim_table_;
   std::array<bool, kDriverCallCount> present_{};
   std::string problem_;
+  std::vector<CUdevice> devices_;
   int version_ = 0;
   mutable std::array<std::atomic<std::uint64_t>, kDriverCallCount> calls_{};
 };

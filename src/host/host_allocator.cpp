@@ -49,8 +49,9 @@ class BERTH_HIDDEN HostAllocator::Impl {
     const std::uint64_t live = left.counters.blocks_allocated.current;
     if (live == 0 || events_.empty()) return;
     events_.driver().report(Severity::warning, [&] {
-      return format_text("{}: {} {} still live when the allocator was destroyed",
-                         kHostAllocatorName, counted(live, "allocation"), were(live));
+      return format_text("{}: {} of {} {} still live when the allocator was destroyed",
+                         kHostAllocatorName, counted(live, "allocation"),
+                         format_bytes(left.counters.bytes_requested.current), were(live));
     });
   }
 

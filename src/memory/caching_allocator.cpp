@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
@@ -156,17 +157,30 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
 
 std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
   const std::size_t reserved = reserve_.budget().reserved();
-  return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0, HostWait::yes);
+  const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
+  return require_returned(try_release(bytes, HostWait::yes), bytes);
+}
+
+std::size_t CachingAllocator::require_returned(const Returned& returned, std::size_t bytes) const {
+  if (returned.bytes >= bytes || !returned.refusal) return returned.bytes;
+  const auto [call, code] = returned.refusal;
+  throw DriverError(
+      format_text("{}: the driver has taken back {}, and refuses more: {} failed: {}; the memory "
+                  "stays reserved, and the call can be repeated",
+                  name(), format_bytes(returned.bytes), kDriverCallNames[std::size_t(call)],
+                  driver_.describe(code)),
+      code);
 }
 
 std::size_t CachingAllocator::release_unused(std::chrono::nanoseconds age,
                                              DemandHistory::Time now) {
   require_origin();
+  MappingNotices::require_outside("release_unused()");
   const std::size_t unused = reserve_.unused_bytes(age, now);
-  return unused > 0 ? release_cached(unused, HostWait::no) : 0;
+  return unused > 0 ? require_returned(try_release(unused, HostWait::no), unused) : 0;
 }
 
-std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
+CachingAllocator::Returned CachingAllocator::release_idle_now(std::size_t bytes) {
   {
     const MutexLock lock(heap_.mutex);
     heap_.collect_all();
@@ -175,21 +189,28 @@ std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
   order_.reclaim();
   {
     const MutexLock lock(heap_.mutex);
-    if (heap_.keeps_memory || heap_.is_asleep) return 0;
+    if (heap_.keeps_memory || heap_.is_asleep) return {};
   }
-  return reserve_.release_idle(bytes, order_.idle());
+  return release_idle(bytes, order_.idle());
 }
 
-std::size_t CachingAllocator::release_once_idle(std::size_t bytes) {
+CachingAllocator::Returned CachingAllocator::release_once_idle(std::size_t bytes) {
   const std::vector<Freed> idle = order_.wait_until_idle();
   const MutexLock slow(heap_.slow_mutex);
-  return reserve_.release_idle(bytes, idle);
+  return release_idle(bytes, idle);
 }
 
-std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
+CachingAllocator::Returned CachingAllocator::release_idle(std::size_t bytes,
+                                                          std::span<const Freed> idle) {
+  static_cast<void>(reserve_.take_refusal());  // of a request
+  const std::size_t released = reserve_.release_idle(bytes, idle);
+  return {released, reserve_.take_refusal()};
+}
+
+CachingAllocator::Returned CachingAllocator::try_release(std::size_t bytes, HostWait wait) {
   require_origin();
   MappingNotices::require_outside("returning cached memory");
-  std::size_t released = 0;
+  Returned released;
   std::uint64_t deferred_by = 0;
   {
     const MutexLock slow(heap_.slow_mutex);
@@ -197,20 +218,24 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
     const MutexLock lock(heap_.mutex);
     deferred_by = order_.uses().now();
   }
-  if (wait == HostWait::no || released >= bytes || heap_.keeps_memory || is_asleep()) {
+  if (wait == HostWait::no || released.bytes >= bytes || heap_.keeps_memory || is_asleep()) {
     return released;
   }
-  released += release_once_idle(bytes - released);
-  if (released < bytes && order_.wait_for_oldest(deferred_by)) {
+  const auto add = [&released](const Returned& more) {  // may return what was refused before
+    const bool decides = more.bytes > 0 || more.refusal;
+    released = {released.bytes + more.bytes, decides ? more.refusal : released.refusal};
+  };
+  add(release_once_idle(bytes - released.bytes));
+  if (released.bytes < bytes && order_.wait_for_oldest(deferred_by)) {
     while (order_.wait_for_oldest(deferred_by)) continue;
-    released += release_once_idle(bytes - released);
+    add(release_once_idle(bytes - released.bytes));
   }
   // A reclaimed block may belong to a stream other than the one it awaited. After these two passes,
   // no further block can become free.
-  for (int count = 0; count < 2 && released < bytes; ++count) {
+  for (int count = 0; count < 2 && released.bytes < bytes; ++count) {
     if (order_.recover_quarantined() == 0) break;
     const MutexLock slow(heap_.slow_mutex);
-    released += release_idle_now(bytes - released);
+    add(release_idle_now(bytes - released.bytes));
   }
   return released;
 }
@@ -218,7 +243,7 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
 std::size_t CachingAllocator::try_release_cached(std::size_t bytes) {
   require_origin();
   const std::unique_lock slow(heap_.slow_mutex, std::try_to_lock);
-  return slow.owns_lock() ? release_idle_now(bytes) : 0;
+  return slow.owns_lock() ? release_idle_now(bytes).bytes : 0;
 }
 
 /// This includes streams without memory here, because a graph that was captured on them may still

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -107,9 +108,25 @@ class CachingAllocator final : public StreamObserver {
   void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);
+  /// Memory that a call has returned to the driver.
+  struct Returned {
+    std::size_t bytes = 0;
+    DriverRefusal refusal = {};  ///< by which the driver has refused more
+    void add(const Returned& more) {
+      bytes += more.bytes;
+      if (more.refusal) refusal = more.refusal;
+    }
+  };
   /// Returns up to `bytes` of cached memory, or somewhat more, to the driver: idle memory, or,
-  /// after waiting, all free memory. Returns the number of bytes.
-  std::size_t release_cached(std::size_t bytes, HostWait wait) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  /// after waiting, all free memory.
+  Returned try_release(std::size_t bytes, HostWait wait) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  /// The same. Returns the number of bytes.
+  std::size_t release_cached(std::size_t bytes, HostWait wait) {
+    return try_release(bytes, wait).bytes;
+  }
+  /// The bytes, if they are `bytes` or more, or if the driver has refused nothing.
+  /// Errors  DriverError.
+  std::size_t require_returned(const Returned& returned, std::size_t bytes) const;
   /// The same for idle memory; nothing if another thread holds the slow lock.
   std::size_t try_release_cached(std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Contract: Reserve::grow_ahead.
@@ -272,10 +289,12 @@ class CachingAllocator final : public StreamObserver {
   /// `bytes`: those that are asleep.
   [[noreturn]] void fail_to_wake(DeviceContext& context, std::size_t bytes);
 
-  std::size_t release_idle_now(std::size_t bytes)
+  Returned release_idle_now(std::size_t bytes)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Waits for the streams with free memory first.
-  std::size_t release_once_idle(std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  Returned release_once_idle(std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  Returned release_idle(std::size_t bytes, std::span<const Freed> idle)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
   // caching_allocator_restore.cpp
   struct RestorePlan;

@@ -56,7 +56,8 @@ void CachingAllocator::fail(const Request& request) {
                               .granule_bytes = heap_.blocks.granule_bytes(),
                               .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
                               .driver_free_bytes = driver.free,
-                              .driver_total_bytes = driver.total}),
+                              .driver_total_bytes = driver.total,
+                              .is_refused_by_driver = request.refused_by_driver}),
       request.refused_by_driver ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
 }
 

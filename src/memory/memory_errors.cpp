@@ -77,6 +77,7 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
   }
   append_headroom(text, numbers.headroom_bytes);
   append_driver_memory(text, numbers.driver_free_bytes, numbers.driver_total_bytes);
+  if (numbers.is_refused_by_driver) text += "; the driver refused to give more";
   return text;
 }
 

@@ -24,6 +24,7 @@ struct OutOfMemoryNumbers {
   std::size_t largest_free_block_bytes;
   std::size_t driver_free_bytes;  ///< 0, as driver_total_bytes, if the driver was not queried
   std::size_t driver_total_bytes;
+  bool is_refused_by_driver = false;
 };
 
 std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers);

@@ -62,9 +62,13 @@ Reserve::Growth Reserve::grow(Request& request) {
     plan = this->plan(request, SegmentSource::Joining::yes);
   }
   if (plan && !obtain(request, *plan)) {
-    if (plan->parts.empty()) return Growth::none;
-    // The driver may lack room for mappings. Memory in one piece may still be available.
-    plan = this->plan(request, SegmentSource::Joining::no);
+    // The driver may lack room for mappings, or for a segment that requests share. Memory in one
+    // piece, or the least that serves the request, may still be available.
+    const bool is_stitched = !plan->parts.empty();
+    const std::size_t least = source_->least_bytes(*plan, request.bytes);
+    if (!is_stitched && least >= plan->bytes) return Growth::none;
+    plan = this->plan(request, SegmentSource::Joining::no,
+                      is_stitched ? MemoryBudget::kNoLimit : least);
     if (plan && !obtain(request, *plan)) return Growth::none;
   }
   if (!plan) return Growth::none;
@@ -98,7 +102,8 @@ std::size_t Reserve::excess_slack(const Request& request, std::size_t bytes) {
   return reserved > allowed ? reserved - allowed : 0;
 }
 
-std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Joining joining) {
+std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Joining joining,
+                                           std::size_t bytes_max) {
   request.beyond_limit_bytes = 0;
   const MutexLock lock(heap_.mutex);
   heap_.require_awake();
@@ -112,7 +117,7 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
   auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
   if (!plan) return std::nullopt;
   for (const std::size_t bytes : {plan->bytes, source_->least_bytes(*plan, request.bytes)}) {
-    if (!options_.budget.try_reserve(bytes)) continue;
+    if (bytes > bytes_max || !options_.budget.try_reserve(bytes)) continue;
     plan->bytes = bytes;
     return plan;
   }
@@ -133,9 +138,10 @@ bool Reserve::obtain(Request& request, Plan& plan) {
   try {
     if (plan.bytes > 0) is_captured(heap_, request);
     if (request.stream && !leaves_headroom(request.stream->context(), plan.bytes)) {
+      const bool is_least = plan.bytes <= source_->least_bytes(plan, request.bytes);
       cancel(plan);
       const MutexLock lock(heap_.mutex);
-      ++heap_.counters.limit_rejections;
+      if (is_least) ++heap_.counters.limit_rejections;
       return false;
     }
     if (source_->obtain(plan)) return true;
@@ -251,9 +257,12 @@ std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
     if (heap_.is_asleep) return 0;  // fell asleep meanwhile, without memory
   }
   const MemoryBudget::Change change(options_.budget);
+  source_->retry_refused();
   std::size_t given_back = 0;
   for (std::size_t more = 1; more > 0 && given_back < bytes; given_back += more) {
-    more = give_back_some(bytes - given_back, idle);
+    const DriverRefusal before = std::exchange(refusal_, {});
+    more = give_back_some(bytes - given_back, idle);  // tries again what was refused before
+    if (more == 0 && !refusal_) refusal_ = before;
   }
   return given_back;
 }
@@ -269,13 +278,23 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
     }
     ranges = source_->plan_return(heap_.blocks, bytes);
   }
+  using State = SegmentSource::Range::State;
   std::size_t given_back = 0;
-  for (SegmentSource::Range& range : ranges) {
+  for (std::size_t index = 0; index < ranges.size(); ++index) {  // refused parts are added
+    BERTH_CHECK(ranges[index].held->state() == Block::State::held);
+    const bool is_new = ranges[index].state == State::held;
+    if (const DriverRefusal refusal =
+            is_new ? source_->give_back(ranges[index]) : DriverRefusal{}) {
+      refusal_ = refusal;
+      const MutexLock lock(heap_.mutex);
+      source_->separate_refused(heap_.blocks, ranges, index);
+    }
+    SegmentSource::Range& range = ranges[index];
     const std::size_t range_bytes = range.held->bytes;
-    BERTH_CHECK(range.held->state() == Block::State::held);
-    const bool gone = source_->give_back(range);
+    const bool is_gone = range.state != State::refused;
+    const bool is_kept = !is_gone && source_->keep(range);
     const MutexLock lock(heap_.mutex);
-    if (!gone) {
+    if (is_kept) {
       source_->cancel_return(heap_.blocks, std::move(range));
       heap_.count_blocks();
       continue;
@@ -285,7 +304,7 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
     options_.budget.release(range_bytes);
     lower_gauge(heap_.counters.bytes_reserved, range_bytes);
     ++heap_.counters.segments_released;
-    given_back += range_bytes;
+    if (is_gone) given_back += range_bytes;
     heap_.count_blocks();
   }
   return given_back;

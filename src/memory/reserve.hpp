@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "berth/cross_stream_reuse.hpp"
@@ -102,6 +103,11 @@ class Reserve {
   /// without opening memory. Returns the number of bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Whether the driver has refused to take back memory since the last call, and the call that it
+  /// refused. That memory stays reserved.
+  DriverRefusal take_refusal() BERTH_REQUIRES(heap_.slow_mutex) {
+    return std::exchange(refusal_, {});
+  }
   /// Reserved bytes that were not needed since `now - age`.
   [[nodiscard]] std::size_t unused_bytes(std::chrono::nanoseconds age, DemandHistory::Time now)
       BERTH_EXCLUDES(heap_.mutex);
@@ -142,7 +148,9 @@ class Reserve {
  private:
   using Plan = SegmentSource::Growth;
 
-  std::optional<Plan> plan(Request& request, SegmentSource::Joining joining)
+  /// At most `bytes_max` of new memory: the source's choice, otherwise the least for the request.
+  std::optional<Plan> plan(Request& request, SegmentSource::Joining joining,
+                           std::size_t bytes_max = MemoryBudget::kNoLimit)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   void cancel(const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Calls the driver. False if the driver is out of memory; the plan is then cancelled.
@@ -199,6 +207,7 @@ class Reserve {
   std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< number of sleeps begun
   /// Between begin_sleep() and finish_sleep().
   bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;
+  DriverRefusal refusal_ BERTH_GUARDED_BY(heap_.slow_mutex);
   DemandHistory history_ BERTH_GUARDED_BY(heap_.mutex);
 };
 

@@ -123,7 +123,9 @@ PinnedHeaps::Heap& PinnedHeaps::heap_for(const PinnedOptions& options) {
                     static_cast<int>(options.kind)));
   }
   if (options.near && options.near->is_cpu()) {
-    throw InvalidArgument("pinned: memory is near a CUDA device, and cpu is none");
+    throw InvalidArgument(
+        "pinned: PinnedOptions::near is cpu; accepted: a CUDA device, or nullopt for the calling "
+        "thread's current one");
   }
   std::optional<Device> near;
   if (options.near) near = registry_.resolve(*options.near);
@@ -262,12 +264,14 @@ void PinnedHeaps::add_registration(void* data, std::size_t bytes) {
 std::size_t PinnedHeaps::trim(std::size_t bytes_to_keep) {
   const std::size_t reserved = budget_.reserved();
   const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
-  std::size_t released = 0;
+  CachingAllocator::Returned released;
+  const Heap* last = nullptr;
   for_each([&](Heap& heap) {
-    released += heap.allocator.release_cached(bytes - std::min(bytes, released),
-                                              CachingAllocator::HostWait::yes);
+    last = &heap;
+    released.add(heap.allocator.try_release(bytes - std::min(bytes, released.bytes),
+                                            CachingAllocator::HostWait::yes));
   });
-  return released;
+  return last != nullptr ? last->allocator.require_returned(released, bytes) : 0;
 }
 
 std::size_t PinnedHeaps::release_unused(std::chrono::nanoseconds age) {

@@ -28,7 +28,10 @@ std::string describe_range(std::uintptr_t start, std::size_t bytes) {
 }
 
 void check_range(const void* data, std::size_t bytes) {
-  if (data == nullptr) throw InvalidArgument("pinned: null cannot be registered");
+  if (data == nullptr)
+    throw InvalidArgument(
+        "pinned: null cannot be registered; accepted: the address of writable memory of this "
+        "process");
   if (bytes > std::numeric_limits<std::uintptr_t>::max() - start_of(data)) {
     throw InvalidArgument(format_text("pinned: {} cannot be registered: the range wraps around",
                                       describe_range(start_of(data), bytes)));

@@ -101,7 +101,7 @@ void PinnedSegments::bind(const Driver& driver, void* pages, std::size_t bytes) 
   });
 }
 
-bool PinnedSegments::destroy(std::uintptr_t address) noexcept {
+DriverRefusal PinnedSegments::destroy(std::uintptr_t address) noexcept {
   std::map<std::uintptr_t, Segment>::node_type note;
   {
     // Beforehand, because another segment may get the address once the driver has the memory.
@@ -115,15 +115,17 @@ bool PinnedSegments::destroy(std::uintptr_t address) noexcept {
   const ContextScope scope(*segment.context, std::nothrow);
   const RelaxedCapture relaxed(driver);
   make_host_progress(registry_);
-  const bool gone = segment.is_registered ? driver.mem_host_unregister_or_report(pages)
-                                          : driver.mem_free_host_or_report(pages);
-  if (!gone) {
+  const DriverRefusal refusal =
+      segment.is_registered
+          ? driver.reported(DriverCall::mem_host_unregister, driver.try_mem_host_unregister(pages))
+          : driver.reported(DriverCall::mem_free_host, driver.try_mem_free_host(pages));
+  if (refusal) {
     const MutexLock lock(mutex_);
     segments_.insert(std::move(note));
-    return false;
+    return refusal;
   }
   if (segment.is_registered) unmap_host_pages(pages, segment.bytes);
-  return true;
+  return {};
 }
 
 std::vector<SegmentSource::Range> PinnedSegments::plan_return(BlockHeap& heap, std::size_t bytes) {

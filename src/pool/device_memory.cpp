@@ -14,6 +14,7 @@
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
+#include "memory/source/mapping_notices.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -169,12 +170,14 @@ std::size_t DeviceMemory::trim(std::size_t bytes_to_keep) {
   const std::size_t of_closed = private_.clean_up();
   const std::size_t reserved = budget_.reserved();
   const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
-  std::size_t released = own_.allocator().release_cached(bytes, CachingAllocator::HostWait::yes);
+  CachingAllocator::Returned released =
+      own_.allocator().try_release(bytes, CachingAllocator::HostWait::yes);
   for (const auto& pool : private_.all()) {
-    if (released >= bytes) break;
-    released += pool->allocator().release_cached(bytes - released, CachingAllocator::HostWait::yes);
+    if (released.bytes >= bytes) break;
+    released.add(
+        pool->allocator().try_release(bytes - released.bytes, CachingAllocator::HostWait::yes));
   }
-  return of_closed + released;
+  return of_closed + own_.allocator().require_returned(released, bytes);
 }
 
 std::size_t DeviceMemory::release_unused(std::chrono::nanoseconds age) {
@@ -228,6 +231,7 @@ void DeviceMemory::set_limits(const MemoryLimits& limits) {
 
 std::shared_ptr<DevicePool> DeviceMemory::open(const MemoryPoolOptions& options) {
   own_.require_usable();
+  MappingNotices::require_outside("create_pool()");
   check_name(options.name);
   try {
     private_.clean_up();

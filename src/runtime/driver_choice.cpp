@@ -45,8 +45,7 @@ OpenedDriver open_path(const std::string& path, const ReportSink& sink) {
 }
 
 bool has_device(const Driver& driver) {
-  int count = 0;
-  return driver.usable() && driver.try_device_get_count(&count) == CUDA_SUCCESS && count > 0;
+  return !driver.devices().empty();
 }
 
 }  // namespace

@@ -370,7 +370,7 @@ TEST_CASE("the destructor of a Runtime reports live host memory") {
   HostTest test;
   static_cast<void>(test.memory.allocate_raw(100));
   test.runtime.reset();
-  CHECK(test.reports.mention("cpu: 1 allocation was still live"));
+  CHECK(test.reports.mention("cpu: 1 allocation of 100 B was still live"));
 }
 
 TEST_CASE("a forked child can use host memory, whatever other threads of the parent were doing") {

@@ -69,8 +69,8 @@ TEST_CASE_FIXTURE(ArenaFixture, "a refused reservation names the bytes and the p
   const rlimit unlimited{RLIM_INFINITY, limit.before.rlim_max};
   if (setrlimit(RLIMIT_AS, &unlimited) == 0) {
     CHECK(contains(refusal(),
-                   "asked for 32.0 MiB of address space; accepted: a higher limit, or "
-                   "virtual_memory=off"));
+                   "asked for 32.0 MiB of address space; accepted: a higher limit of address space "
+                   "(ulimit -v), or virtual_memory=off"));
   }
   const rlimit limited{rlim_t{1} << 50, limit.before.rlim_max};
   REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);

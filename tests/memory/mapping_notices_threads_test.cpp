@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(WatchedDevice,
   memory->allocate(5_MiB, own).reset();
   enables.join();
   CHECK(contains(refusal, "enable_peer_access() is called by on_map or on_unmap"));
-  CHECK(contains(pool_refusal, "enable_peer_access() is called by on_map or on_unmap"));
+  CHECK(contains(pool_refusal, "create_pool() is called by on_map or on_unmap"));
   enable_peer_access(user, context);
 }
 

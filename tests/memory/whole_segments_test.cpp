@@ -48,10 +48,10 @@ class NumberedSegments final : public WholeSegments {
     next_ += 0x1'0000'0000;
     return true;
   }
-  bool destroy(std::uintptr_t address) noexcept override {
-    if (refuses) return false;
+  DriverRefusal destroy(std::uintptr_t address) noexcept override {
+    if (refuses) return {DriverCall::mem_free, CUDA_ERROR_UNKNOWN};
     freed.push_back(address);
-    return true;
+    return {};
   }
   std::uintptr_t next_ = 0x1'0000'0000;
 };
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   auto ranges = segments.plan_return(heap, 4_MiB);
   REQUIRE(ranges.size() == 1);
   CHECK_FALSE(heap.covers(data));  // from here on it may be another heap's
-  CHECK(segments.give_back(ranges[0]));
+  CHECK_FALSE(segments.give_back(ranges[0]));
   segments.reuses_freed = true;
   Block* const again = add(8_MiB, kRed);
   REQUIRE(again->address == address);
@@ -159,7 +159,10 @@ TEST_CASE_FIXTURE(NumberedFixture, "a segment whose return is refused is free ag
   auto ranges = segments.plan_return(heap, 4_MiB);
   REQUIRE(ranges.size() == 1);
   segments.refuses = true;
-  CHECK_FALSE(segments.give_back(ranges[0]));
+  CHECK(segments.give_back(ranges[0]).code == CUDA_ERROR_UNKNOWN);
+  segments.separate_refused(heap, ranges, 0);
+  CHECK(ranges[0].state == SegmentSource::Range::State::refused);
+  CHECK(segments.keep(ranges[0]));
   segments.cancel_return(heap, std::move(ranges[0]));
   heap.validate();
   CHECK(heap.segments().at(segment->address) == segment);

@@ -56,6 +56,23 @@ TEST_CASE(
   check_whole(test.memory);
 }
 
+TEST_CASE("a small request gets the memory that it needs if no shared segment can be pinned") {
+  for (const unsigned prefault_threads : {0U, 4U}) {
+    CAPTURE(prefault_threads);
+    sim::Config machine;
+    machine.host_memory = 64_MiB;
+    PinnedTest test(machine, {.prefault_threads = prefault_threads});
+    const Allocation large = test.memory.allocate(54_MiB);
+    const Allocation small = test.memory.allocate(100);
+    CHECK(test.reserved() == 54_MiB + 4_KiB);
+    const Allocation rest = test.memory.allocate(10_MiB - 4_KiB);
+    const std::string refusal =
+        message_of<OutOfMemory>([&] { static_cast<void>(test.memory.allocate(4_KiB)); });
+    CHECK(contains(refusal, "; the driver refused to give more"));
+    check_whole(test.memory);
+  }
+}
+
 TEST_CASE("a free beyond the cache limit returns the least recently used memory") {
   PinnedTest test({}, {.bytes_cached_max = 64_MiB});
   std::vector<void*> blocks;

@@ -68,7 +68,7 @@ struct SegmentsTest : TappedDevice {
   }
   void give_back(std::size_t bytes) {
     for (SegmentSource::Range& range : segments.plan_return(heap, bytes)) {
-      if (segments.give_back(range)) {
+      if (!segments.give_back(range)) {
         segments.finish_return(heap, std::move(range));
       } else {
         segments.cancel_return(heap, std::move(range));

@@ -40,6 +40,24 @@ TEST_CASE("a closed pool is removed after the free of its last block has returne
   CHECK(pools_meanwhile == 1);
 }
 
+TEST_CASE("a pool that is closed after its device has failed says so, and names no capture") {
+  PoolsTest test;
+  std::optional<Stream> stream = test.stream();
+  std::optional<MemoryPool> pool = test.memory.create_pool({.name = "pool"});
+  pool->deallocate(pool->allocate_raw(1_MiB, *stream));
+  const DriverCall calls[] = {DriverCall::event_record, DriverCall::stream_synchronize,
+                              DriverCall::stream_query, DriverCall::ctx_synchronize};
+  for (const DriverCall call : calls) test.tap.refuse_all(call, CUDA_ERROR_LAUNCH_FAILED);
+  stream.reset();
+  pool.reset();
+  CHECK(
+      test.reports.mention("cuda:0/pool is closed, but keeps its memory: cuda:0/pool awaits "
+                           "streams that berth can no longer query, and the wait for the device "
+                           "failed: CUDA_ERROR_LAUNCH_FAILED"));
+  CHECK_FALSE(test.reports.mention("captured"));
+  for (const DriverCall call : calls) test.tap.allow(call);
+}
+
 TEST_CASE("a stream may go away while a pool is closed") {
   PoolsTest test;
   std::optional<Stream> stream = test.stream();

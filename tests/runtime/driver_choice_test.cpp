@@ -48,6 +48,26 @@ TEST_CASE("sim is the simulated driver that a test installed") {
   CHECK(runtime.devices().count() == 3);
 }
 
+TEST_CASE("a driver that does not list its devices is not usable, and has a problem") {
+  sim::Config config;
+  config.devices = 3;
+  std::size_t unusable = 0;
+  for (int nth = 1; nth <= 40; ++nth) {
+    CAPTURE(nth);
+    config.faults = sim::FaultPlan::parse("*@" + std::to_string(nth) + "=unknown");
+    const sim::Simulator simulator{config};
+    Runtime runtime(on_driver("sim"));
+    CHECK((runtime.devices().count() == 3) == runtime.driver().usable);
+    CHECK(runtime.driver().usable == runtime.driver().problem.empty());
+    if (runtime.driver().usable) continue;
+    ++unusable;
+    CHECK(contains(runtime.driver().problem, "failed: CUDA_ERROR_UNKNOWN"));
+    CHECK(runtime.devices().count() == 0);
+    CHECK(runtime.host_memory().allocate(64));
+  }
+  CHECK(unusable == 4);  // cuDeviceGetCount, and cuDeviceGet for each device
+}
+
 TEST_CASE("sim is configured by BERTH_SIM if no test installed a simulator") {
   forget_simulator();
   const ScopedEnvironment environment("BERTH_SIM", "devices=5,memory=2GiB,name=Paper GPU");

@@ -202,7 +202,18 @@ void StreamOrder::wait_for_all() {
     if (end.event != nullptr) sync_unchecked(end.event->ref());
   }
   for (DeviceContext* const context : contexts) {
-    if (synchronize(*context)) continue;
+    if (!may_be_capturing(*context)) {
+      const ContextScope scope(*context);
+      const CUresult result = try_wait_for(*context);
+      if (result == CUDA_SUCCESS) continue;
+      if (result != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) {
+        throw DriverError(heap_.name +
+                              " awaits streams that berth can no longer query, and the wait for "
+                              "the device failed: " +
+                              driver_.describe(result),
+                          result);
+      }
+    }
     throw StreamCaptured(heap_.name +
                          " awaits streams that berth does not own, and cannot wait for the device "
                          "while a stream of it is captured");

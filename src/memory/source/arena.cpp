@@ -12,6 +12,7 @@
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
 #include "base/format.hpp"
+#include "memory/source/lone_mapping.hpp"
 #include "memory/source/physical_memory.hpp"
 #include "stream/wait.hpp"
 
@@ -26,11 +27,12 @@ namespace {
       getrlimit(RLIMIT_AS, &of_process) == 0 && of_process.rlim_cur != RLIM_INFINITY)
     limit = format_text(", and the process may have {} in all (ulimit -v)",
                         format_bytes(of_process.rlim_cur));
-  throw DriverError(
-      format_text("cuMemAddressReserve failed: {}; asked for {} of address space{}; accepted: a "
-                  "higher limit, or virtual_memory=off",
-                  driver.describe(result), format_bytes(bytes), limit),
-      result);
+  const char* const accepted =
+      limit.empty() ? "a higher limit of address space (ulimit -v)" : "a higher limit";
+  throw DriverError(format_text("cuMemAddressReserve failed: {}; asked for {} of address space{}; "
+                                "accepted: {}, or virtual_memory=off",
+                                driver.describe(result), format_bytes(bytes), limit, accepted),
+                    result);
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ void Arena::withdraw_all() const noexcept {
 
 bool Arena::map_granule(std::size_t granule) {
   if (is_stuck_[granule]) {
-    is_stuck_[granule] = false;
+    set_stuck(granule, false);
     return true;
   }
   const Driver& driver = context_.driver();
@@ -108,16 +110,21 @@ bool Arena::map_granule(std::size_t granule) {
   return true;
 }
 
-void Arena::unmap_granule(std::size_t granule) noexcept {
-  const Driver& driver = context_.driver();
-  const CUdeviceptr address = address_ + granule * granule_bytes_;
+DriverRefusal Arena::unmap_granule(std::size_t granule) noexcept {
   make_host_progress(context_);
-  if (!driver.mem_unmap_or_report(address, granule_bytes_)) {
-    is_stuck_[granule] = true;
-    return;
-  }
-  is_stuck_[granule] = false;
-  driver.mem_release_or_report(std::exchange(handles_[granule], 0));
+  const DriverRefusal refusal =
+      unmap_pages(context_.driver(), handles_[granule], address_ + granule * granule_bytes_,
+                  granule_bytes_, access_);
+  set_stuck(granule, static_cast<bool>(refusal));
+  if (!refusal) handles_[granule] = 0;
+  return refusal;
+}
+
+void Arena::set_stuck(std::size_t granule, bool is_stuck) noexcept {
+  if (is_stuck_[granule] == is_stuck) return;
+  is_stuck_[granule] = is_stuck;
+  BERTH_CHECK(is_stuck || stuck_count_ > 0);
+  stuck_count_ += is_stuck ? 1 : -1;
 }
 
 bool Arena::map(std::uintptr_t address, std::size_t bytes) {
@@ -156,15 +163,40 @@ bool Arena::map_granules(std::size_t first, std::size_t end) {
   return driver.succeeded(DriverCall::mem_set_access, allowed, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
+DriverRefusal Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
   BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
   BERTH_CHECK(bytes % granule_bytes_ == 0);
   const ContextScope scope(context_, std::nothrow);
   notices_.unmapping({address, bytes, granule_bytes_});
   const std::size_t first = granule_at(address);
+  DriverRefusal last;
   for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
     BERTH_CHECK(handles_[granule] != 0);
-    unmap_granule(granule);
+    if (is_held_[granule]) {
+      is_held_[granule] = false;
+      set_stuck(granule, true);
+    } else if (const DriverRefusal refusal = unmap_granule(granule)) {
+      last = refusal;
+    }
+  }
+  return last;
+}
+
+bool Arena::keep(std::uintptr_t address, std::size_t bytes) noexcept {
+  if (!notices_.mapped_still({address, bytes, granule_bytes_})) return false;
+  const std::size_t first = granule_at(address);
+  for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
+    BERTH_CHECK(is_stuck_[granule]);
+    set_stuck(granule, false);
+  }
+  return true;
+}
+
+void Arena::retry_stuck() noexcept {
+  if (stuck_count_ == 0) return;
+  const ContextScope scope(context_, std::nothrow);
+  for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
+    if (is_stuck_[granule]) unmap_granule(granule);
   }
 }
 
@@ -182,7 +214,7 @@ std::size_t Arena::sleep() noexcept {
     is_held_[granule] = false;
     if (!is_asleep_[granule]) continue;
     if (is_held)
-      is_stuck_[granule] = true;
+      set_stuck(granule, true);
     else
       unmap_granule(granule);
     released += handles_[granule] == 0;
@@ -219,14 +251,14 @@ bool Arena::wake() {
 void Arena::unmap_all() noexcept {
   const ContextScope scope(context_, std::nothrow);
   withdraw_all();
+  const Driver& driver = context_.driver();
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
-    if (handles_[granule] != 0) unmap_granule(granule);
-  }
-  // A mapping keeps its memory, so the handle is released even if the mapping cannot be undone.
-  for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
-    if (!is_stuck_[granule]) continue;
-    context_.driver().mem_release_or_report(std::exchange(handles_[granule], 0));
-    is_stuck_[granule] = false;
+    if (handles_[granule] == 0) continue;
+    make_host_progress(context_);
+    driver.mem_unmap_or_report(CUdeviceptr{address_ + granule * granule_bytes_}, granule_bytes_);
+    // A mapping keeps its memory, so the handle is released even if the mapping cannot be undone.
+    driver.mem_release_or_report(std::exchange(handles_[granule], 0));
+    set_stuck(granule, false);
   }
 }
 

@@ -53,14 +53,24 @@ class Arena {
   /// Errors  DriverError. Those of the notices.
   bool map(std::uintptr_t address, std::size_t bytes);
   /// Unmaps a range of mapped granules and returns their memory. The device must be done with it.
-  void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
+  /// If the driver refuses a granule, this is reported, and the result is the refusal; the
+  /// granule is stuck then. A granule of hold() is stuck, too.
+  DriverRefusal unmap(std::uintptr_t address, std::size_t bytes) noexcept;
+  /// Whether the granule keeps its memory, because the driver refused to unmap it, although nobody
+  /// uses it. map() uses it again.
+  [[nodiscard]] bool is_stuck(std::size_t granule) const { return is_stuck_[granule]; }
+  /// Announces a range of stuck granules, which are in use again then. False if on_map throws,
+  /// which is reported.
+  bool keep(std::uintptr_t address, std::size_t bytes) noexcept;
+  /// Tries again to unmap stuck granules. Not while the arena is asleep.
+  void retry_stuck() noexcept;
   void unmap_all() noexcept;
 
   /// Unmaps all granules and remembers which were mapped. The device must be done with them.
   /// Returns the bytes that were returned: a granule that the driver refuses to unmap keeps its
   /// memory.
   std::size_t sleep() noexcept;
-  /// The next sleep() keeps the memory of `granule`, which is mapped elsewhere.
+  /// The next sleep() or unmap() keeps the memory of `granule`, which is mapped elsewhere.
   void hold(std::size_t granule) noexcept { is_held_[granule] = true; }
   /// Backs the same granules with new memory. False if the driver has no memory left; the arena is
   /// still asleep then.
@@ -71,7 +81,8 @@ class Arena {
   /// Maps one granule; on failure it holds nothing.
   bool map_granule(std::size_t granule);
   bool map_granules(std::size_t first, std::size_t end);
-  void unmap_granule(std::size_t granule) noexcept;
+  DriverRefusal unmap_granule(std::size_t granule) noexcept;
+  void set_stuck(std::size_t granule, bool is_stuck) noexcept;
   /// Says of all granules that are in use that they are about to be unmapped.
   void withdraw_all() const noexcept;
   /// Calls visit(address, bytes) for granules side by side for which is_in(granule) is true.
@@ -90,9 +101,10 @@ class Arena {
   std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0: unmapped
   // By granule, allocated in advance because sleep() cannot fail.
   std::vector<bool> is_asleep_;  ///< to be mapped again
-  std::vector<bool> is_held_;    ///< the next sleep() keeps its memory
+  std::vector<bool> is_held_;    ///< the next sleep() or unmap() keeps its memory
   std::vector<bool> is_stuck_;   ///< the driver refused to unmap it; still usable
   std::size_t asleep_count_ = 0;
+  std::size_t stuck_count_ = 0;
 };
 
 }  // namespace berth

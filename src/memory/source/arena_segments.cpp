@@ -222,7 +222,7 @@ bool ArenaSegments::map_fresh(const Growth& growth) {
 
 void ArenaSegments::unmap_fresh(const Growth& growth, std::size_t count) noexcept {
   for (std::size_t index = 0; index < count; ++index) {
-    arena_.unmap(growth.fresh[index]->address, growth.fresh[index]->bytes);
+    unmap(*growth.fresh[index]);
   }
 }
 
@@ -308,13 +308,56 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
   return ranges;
 }
 
-bool ArenaSegments::give_back(const Range& range) noexcept {
+/// Memory that a window shows which the driver refused to unmap is still in use for the driver.
+DriverRefusal ArenaSegments::unmap(const Block& held) noexcept {
+  const DriverRefusal shown =
+      windows_.hold_refused(granule_at(held.address), granule_at(held.end()));
+  const DriverRefusal unmapped = arena_.unmap(held.address, held.bytes);
+  return unmapped ? unmapped : shown;
+}
+
+DriverRefusal ArenaSegments::give_back(const Range& range) noexcept {
   BERTH_CHECK(granules_mapped_ >= granules_of(range.held->bytes));
   windows_.drop(granule_at(range.held->address), granule_at(range.held->end()));
-  arena_.unmap(range.held->address, range.held->bytes);
+  const DriverRefusal refusal = unmap(*range.held);
   granules_mapped_ -= granules_of(range.held->bytes);
   keep_windows_in_bounds();
-  return true;  // the arena reuses granules that the driver does not unmap
+  return refusal;
+}
+
+void ArenaSegments::separate_refused(BlockHeap& heap, std::vector<Range>& ranges,
+                                     std::size_t index) noexcept {
+  Block* part = ranges[index].held;
+  const GranuleNumber first = granule_at(part->address);
+  const GranuleNumber end = granule_at(part->end());
+  std::size_t splits = 0;
+  for (GranuleNumber granule = first + 1; granule < end; ++granule) {
+    splits += arena_.is_stuck(granule) != arena_.is_stuck(granule - 1);
+  }
+  const auto state_of = [&](GranuleNumber granule) {
+    return arena_.is_stuck(granule) ? Range::State::refused : Range::State::gone;
+  };
+  try {
+    ranges.reserve(ranges.size() + splits);
+    heap.reserve_blocks(splits);
+  } catch (const std::exception&) {  // an Error or std::bad_alloc
+    ranges[index].state = Range::State::gone;
+    return;
+  }
+  ranges[index].state = state_of(first);
+  for (GranuleNumber granule = first + 1; granule < end; ++granule) {
+    if (state_of(granule) == state_of(granule - 1)) continue;
+    const std::size_t address = arena_.address() + granule * arena_.granule_bytes();
+    part = &heap.split(*part, address - part->address);
+    ranges.push_back({.held = part, .state = state_of(granule)});
+  }
+}
+
+bool ArenaSegments::keep(const Range& range) noexcept {
+  if (!arena_.keep(range.held->address, range.held->bytes)) return false;
+  granules_mapped_ += granules_of(range.held->bytes);
+  keep_windows_in_bounds();
+  return true;
 }
 
 std::size_t ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {

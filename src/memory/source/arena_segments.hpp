@@ -55,7 +55,14 @@ class ArenaSegments final : public SegmentSource {
   [[nodiscard]] std::optional<std::uintptr_t> address_of_joined(
       std::span<const HeapExtent> parts) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
-  bool give_back(const Range& range) noexcept override;
+  DriverRefusal give_back(const Range& range) noexcept override;
+  void separate_refused(BlockHeap& heap, std::vector<Range>& ranges,
+                        std::size_t index) noexcept override;
+  bool keep(const Range& range) noexcept override;
+  void retry_refused() noexcept override {
+    windows_.retry_refused();
+    arena_.retry_stuck();
+  }
   void finish_return(BlockHeap& heap, Range&& range) override;
   void grant_access(DeviceContext& user) override {
     windows_.grant_access(access_by(user));
@@ -93,6 +100,7 @@ class ArenaSegments final : public SegmentSource {
   void hold_fresh(BlockHeap& heap, std::size_t bytes);
   bool map_fresh(const Growth& growth);
   void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
+  DriverRefusal unmap(const Block& held) noexcept;
   // arena_segments_windows.cpp
   void keep_windows_in_bounds();
   bool map_window(Growth& growth);

@@ -19,8 +19,20 @@ namespace berth {
 std::uintptr_t map_alone(DeviceContext& context, CUmemGenericAllocationHandle handle,
                          std::size_t bytes, std::span<const CUmemAccessDesc> access);
 
-/// Undoes map_alone(). The device must be done with the memory. False if the driver refuses, which
-/// is reported; the memory is still mapped then.
-bool unmap_alone(DeviceContext& context, std::uintptr_t address, std::size_t bytes) noexcept;
+/// Undoes map_alone(). The device must be done with the memory. If the driver refuses, this is
+/// reported, and the result is the refusal; the memory is still mapped then.
+DriverRefusal unmap_alone(DeviceContext& context, std::uintptr_t address,
+                          std::size_t bytes) noexcept;
+/// The same, and releases `handle`. If the driver refuses that, the memory is mapped again; if it
+/// refuses that too, the result is false, because nothing can return the memory.
+DriverRefusal unmap_and_release(DeviceContext& context, CUmemGenericAllocationHandle handle,
+                                std::uintptr_t address, std::size_t bytes,
+                                std::span<const CUmemAccessDesc> access) noexcept;
+
+/// Unmaps the memory of `handle` at `address`, and releases it, as unmap_and_release() does; keeps
+/// the address space.
+DriverRefusal unmap_pages(const Driver& driver, CUmemGenericAllocationHandle handle,
+                          std::uintptr_t address, std::size_t bytes,
+                          std::span<const CUmemAccessDesc> access) noexcept;
 
 }  // namespace berth

@@ -57,21 +57,19 @@ bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
   return true;
 }
 
-bool MappedSegments::destroy(std::uintptr_t address) noexcept {
+DriverRefusal MappedSegments::destroy(std::uintptr_t address) noexcept {
   std::map<std::uintptr_t, Mapped>::node_type segment;
   {
     const MutexLock lock(mutex_);
     segment = segments_.extract(address);
   }
   BERTH_CHECK(!segment.empty());
-  if (!unmap_alone(context_, address, segment.mapped().bytes)) {
-    const MutexLock lock(mutex_);
-    segments_.insert(std::move(segment));
-    return false;
-  }
-  const ContextScope scope(context_, std::nothrow);
-  context_.driver().mem_release_or_report(segment.mapped().handle);
-  return true;
+  const auto [handle, bytes] = segment.mapped();
+  const DriverRefusal refusal = unmap_and_release(context_, handle, address, bytes, access_);
+  if (!refusal) return {};
+  const MutexLock lock(mutex_);
+  segments_.insert(std::move(segment));
+  return refusal;
 }
 
 void MappedSegments::grant_access(DeviceContext& user) {

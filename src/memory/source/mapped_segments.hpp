@@ -57,7 +57,7 @@ class MappedSegments final : public WholeSegments {
   };
 
   bool create(Growth& growth) override;
-  bool destroy(std::uintptr_t address) noexcept override;
+  DriverRefusal destroy(std::uintptr_t address) noexcept override;
   bool map(Growth& growth, CUmemGenericAllocationHandle handle);
 
   DeviceContext& context_;

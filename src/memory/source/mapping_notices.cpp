@@ -30,8 +30,9 @@ void MappingNotices::require_outside(const char* function) {
   if (!is_in_callback) [[likely]]
     return;
   throw InvalidArgument(
-      format_text("{} is called by on_map or on_unmap; accepted there: frees, owns(), find(), "
-                  "properties() and counters()",
+      format_text("{} is called by on_map or on_unmap; accepted there: allocations from cached "
+                  "memory, frees, record_stream(), record_use(), retire_stream(), owns(), find(), "
+                  "properties(), counters(), set_limits() and set_on_pressure()",
                   function));
 }
 

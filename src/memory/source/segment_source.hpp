@@ -38,6 +38,12 @@ class SegmentSource {
     /// Of a whole segment: once the driver has it, another segment, possibly of another heap, may
     /// get its addresses before finish_return().
     BlockHeap::Segments::node_type segment{};
+    enum class State {
+      held,
+      gone,     ///< the driver has it
+      refused,  ///< the driver refuses it
+    };
+    State state = State::held;
   };
 
   virtual ~SegmentSource() = default;
@@ -48,7 +54,7 @@ class SegmentSource {
 
   /// Bytes of the segments that requests share; 0 if there are none.
   [[nodiscard]] virtual std::size_t shared_bytes() const { return 0; }
-  /// The smallest growth that would serve a plan for `bytes`, which holds nothing, at the limit.
+  /// The smallest growth that would serve a plan for `bytes`, which holds nothing.
   [[nodiscard]] virtual std::size_t least_bytes(const Growth& growth, std::size_t) const {
     return growth.bytes;
   }
@@ -93,14 +99,26 @@ class SegmentSource {
   /// Holds unowned free memory that can be returned, largest first, until there are `bytes`. If it
   /// is in very many pieces, some of them; an empty result means that none is left.
   virtual std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) = 0;
-  /// Returns a range to the driver. False if the driver refuses, which is reported; the memory is
-  /// still there then.
-  virtual bool give_back(const Range& range) noexcept = 0;
+  /// Returns a range to the driver. If the driver refuses all or a part of it, this is reported,
+  /// and the result is the refusal; that memory is still there then.
+  virtual DriverRefusal give_back(const Range& range) noexcept = 0;
+  /// Then replaces ranges[index] by its parts that are gone or refused, the first at that index.
+  /// Parts that the host has no memory to separate are gone for the heap, and the source keeps
+  /// what is refused of them for a later growth.
+  virtual void separate_refused(BlockHeap& /*heap*/, std::vector<Range>& ranges,
+                                std::size_t index) noexcept {
+    ranges[index].state = Range::State::refused;
+  }
+  /// Announces a refused range again. False if the program refuses that: no heap may have the
+  /// range then, and the source keeps it for a later growth.
+  virtual bool keep(const Range& range) noexcept = 0;
   virtual void finish_return(BlockHeap& heap, Range&& range) = 0;
-  /// Undoes plan_return() for a range that the driver refused: it is free again.
+  /// Undoes plan_return() for a range that is kept: it is free again.
   virtual void cancel_return(BlockHeap& heap, Range&& range) {
     heap.release_held(*range.held, Block::State::free, kUnowned);
   }
+  /// Tries again to return what no heap has because the driver refused it.
+  virtual void retry_refused() noexcept = 0;
 
   /// Allows another device access to all present and future memory, if peer access of contexts does
   /// not suffice.

@@ -39,16 +39,24 @@ void WholeSegments::give_back_growth(const Growth& growth) noexcept {
   destroy_or_keep({growth.address, growth.bytes});
 }
 
-bool WholeSegments::free_segment(std::uintptr_t address, std::size_t bytes) noexcept {
-  notices_.unmapping({address, bytes, bytes});
-  if (destroy(address)) return true;
-  if (notices_.mapped_still({address, bytes, bytes})) return false;
-  keep({address, bytes});
-  return true;
+DriverRefusal WholeSegments::free_segment(const Segment& segment) noexcept {
+  notices_.unmapping({segment.address, segment.bytes, segment.bytes});
+  return destroy(segment.address);
+}
+
+bool WholeSegments::keep(const Range& range) noexcept {
+  const Segment segment{range.held->address, range.held->bytes};
+  if (notices_.mapped_still({segment.address, segment.bytes, segment.bytes})) return true;
+  keep(segment);
+  return false;
+}
+
+void WholeSegments::retry_refused() noexcept {
+  for (const Segment& segment : exchange_refused()) destroy_or_keep(segment);
 }
 
 void WholeSegments::destroy_or_keep(const Segment& segment) noexcept {
-  if (!destroy(segment.address)) keep(segment);
+  if (destroy(segment.address)) keep(segment);
 }
 
 void WholeSegments::keep(const Segment& segment) noexcept {
@@ -144,7 +152,7 @@ void WholeSegments::give_back_all(const BlockHeap& heap) noexcept {
   for (const auto& [address, first] : heap.segments()) {
     std::size_t bytes = 0;
     for (const Block* block = first; block != nullptr; block = block->next) bytes += block->bytes;
-    free_segment(address, bytes);
+    free_segment({address, bytes});
   }
   for (const Segment& segment : exchange_refused()) destroy(segment.address);
 }
@@ -163,11 +171,12 @@ bool DeviceSegments::create(Growth& growth) {
   return context_.driver().succeeded(DriverCall::mem_alloc, result, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-bool DeviceSegments::destroy(std::uintptr_t address) noexcept {
+DriverRefusal DeviceSegments::destroy(std::uintptr_t address) noexcept {
+  const Driver& driver = context_.driver();
   const ContextScope scope(context_, std::nothrow);
-  const RelaxedCapture relaxed(context_.driver());
+  const RelaxedCapture relaxed(driver);
   make_host_progress(context_);
-  return context_.driver().mem_free_or_report(CUdeviceptr{address});
+  return driver.reported(DriverCall::mem_free, driver.try_mem_free(CUdeviceptr{address}));
 }
 
 }  // namespace berth

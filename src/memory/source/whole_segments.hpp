@@ -3,6 +3,7 @@
 // virtual memory management, and pinned segments (pinned/pinned_segments.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,11 +21,11 @@ namespace berth {
 /// Threads  As SegmentSource; obtain() and give_back() of different ranges at once.
 class WholeSegments : public SegmentSource {
  public:
-  /// Requests below half of `segment_bytes` share segments of that size; others get one of their
-  /// own, rounded up to `rounding_bytes`.
+  /// Requests below half of `segment_bytes`, at most the capacity, share segments of that size.
+  /// Others get one of their own, rounded up to `rounding_bytes`.
   WholeSegments(std::size_t segment_bytes, std::size_t rounding_bytes, std::size_t capacity_bytes,
                 const MappingNotices& notices = {})
-      : segment_bytes_(segment_bytes),
+      : segment_bytes_(std::min(segment_bytes, capacity_bytes)),
         rounding_bytes_(rounding_bytes),
         capacity_bytes_(capacity_bytes),
         notices_(notices) {}
@@ -45,9 +46,11 @@ class WholeSegments : public SegmentSource {
   void give_back_growth(const Growth& growth) noexcept override;
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
-  bool give_back(const Range& range) noexcept override {
-    return free_segment(range.held->address, range.held->bytes);
+  DriverRefusal give_back(const Range& range) noexcept override {
+    return free_segment({range.held->address, range.held->bytes});
   }
+  bool keep(const Range& range) noexcept override;
+  void retry_refused() noexcept override;
   void finish_return(BlockHeap& heap, Range&& range) override;
   void cancel_return(BlockHeap& heap, Range&& range) override;
   void require_sleep() const override;
@@ -70,13 +73,13 @@ class WholeSegments : public SegmentSource {
   /// Obtains a segment from the driver, and sets its address. False if there is no memory left.
   /// Errors  DriverError.
   virtual bool create(Growth& growth) = 0;
-  /// Returns a segment to the driver. False if the driver refuses, which is reported.
-  virtual bool destroy(std::uintptr_t address) noexcept = 0;
+  /// Returns a segment to the driver. If the driver refuses, this is reported, and the result is
+  /// the refusal.
+  virtual DriverRefusal destroy(std::uintptr_t address) noexcept = 0;
 
-  /// False if the driver refuses, and the program knows that the segment is still there. If on_map
-  /// refuses that, no heap may have the segment, and the next growth announces it again.
-  bool free_segment(std::uintptr_t address, std::size_t bytes) noexcept;
-  /// The same for a segment that no heap has, and that the program does not know.
+  /// The same for a segment that the program knows, which is withdrawn first.
+  DriverRefusal free_segment(const Segment& segment) noexcept;
+  /// For a segment that no heap has, and that the program does not know.
   void destroy_or_keep(const Segment& segment) noexcept;
   void keep(const Segment& segment) noexcept;
   /// Uses a refused segment of this size, and returns the others, if the driver accepts them now.
@@ -101,7 +104,7 @@ class DeviceSegments final : public WholeSegments {
 
  private:
   bool create(Growth& growth) override;
-  bool destroy(std::uintptr_t address) noexcept override;
+  DriverRefusal destroy(std::uintptr_t address) noexcept override;
 
   DeviceContext& context_;
 };

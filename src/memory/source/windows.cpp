@@ -25,6 +25,7 @@ Windows::Windows(DeviceContext& context, Arena& arena, std::size_t mappings_max)
 
 Windows::~Windows() {
   drop_all();
+  retry_refused();
   if (address_ == 0) return;
   const ContextScope scope(context_, std::nothrow);
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, address_bytes_);
@@ -149,27 +150,27 @@ void Windows::unlink_slot(Number slot) noexcept {
   (it.newer == kNone ? by_granule_[it.granule] : slots_[it.newer].older) = it.older;
 }
 
-/// Returns whether the range is unmapped.
-bool Windows::unmap_slots(Number first, Number end) noexcept {
-  bool gone = true;
+/// A slot that the driver refuses stays mapped.
+void Windows::unmap_slots(Number first, Number end) noexcept {
+  const Driver& driver = context_.driver();
   make_host_progress(context_);
   for (Number slot = first; slot < end; ++slot) {
     if (!slots_[slot].is_mapped) continue;
-    slots_[slot].is_mapped = !context_.driver().mem_unmap_or_report(CUdeviceptr{address_of(slot)},
-                                                                    arena_.granule_bytes());
-    gone &= !slots_[slot].is_mapped;
+    const DriverRefusal refusal = driver.reported(
+        DriverCall::mem_unmap,
+        driver.try_mem_unmap(CUdeviceptr{address_of(slot)}, arena_.granule_bytes()));
+    slots_[slot].is_mapped = static_cast<bool>(refusal);
+    if (refusal) refusal_ = refusal;
   }
-  return gone;
 }
 
-/// `gone` reports after a failure whether the range is unmapped.
-bool Windows::map_slots(Number window, bool& gone) {
+bool Windows::map_slots(Number window) {
   const Driver& driver = context_.driver();
   const std::size_t granule_bytes = arena_.granule_bytes();
   const auto [first, size, newer, older] = windows_[window];
   const Number end = first + size;
   const auto fail = [&, from = first](DriverCall call, CUresult result) {
-    gone = unmap_slots(from, end);
+    unmap_slots(from, end);
     return driver.succeeded(call, result, CUDA_ERROR_OUT_OF_MEMORY);
   };
   for (Number number = first; number < end; ++number) {
@@ -188,7 +189,7 @@ bool Windows::map_slots(Number window, bool& gone) {
   try {
     arena_.notices().mapped(range_of(window));
   } catch (...) {
-    gone = unmap_slots(first, end);
+    unmap_slots(first, end);
     throw;
   }
   return true;
@@ -200,25 +201,25 @@ std::optional<std::uintptr_t> Windows::map(const GranuleSequence& granules) {
   if (!first) return std::nullopt;
   const Number window = add_window(*first, granules);
   bool mapped = false;
-  bool gone = true;
   try {
-    mapped = map_slots(window, gone);
+    mapped = map_slots(window);
   } catch (...) {
-    forget(window, gone);
+    forget(window);
     throw;
   }
   if (mapped) return address_of(*first);
-  forget(window, gone);
+  forget(window);
   return std::nullopt;
 }
 
-/// Drops the record of a window. Its address space is reused only if it is `gone`.
-void Windows::forget(Number window, bool gone) noexcept {
+/// Drops the record of a window. Slots that are still mapped are not used again until they are not.
+void Windows::forget(Number window) noexcept {
   Window& it = windows_[window];
   BERTH_CHECK(it.size > 0 && mappings_ >= it.size);  // forgotten once
   for (Number slot = it.first; slot < it.first + it.size; ++slot) {
     unlink_slot(slot);
-    slots_[slot].window = gone ? kNone : kStuck;
+    slots_[slot].window = slots_[slot].is_mapped ? kStuck : kNone;
+    stuck_count_ += slots_[slot].is_mapped;
   }
   lowest_free_ = std::min(lowest_free_, it.first);
   mappings_ -= it.size;
@@ -231,8 +232,32 @@ void Windows::drop(Number window) noexcept {
   const ContextScope scope(context_, std::nothrow);
   if (!asleep_) arena_.notices().unmapping(range_of(window));
   const Window& it = windows_[window];
-  const bool gone = unmap_slots(it.first, it.first + it.size);
-  forget(window, gone);
+  unmap_slots(it.first, it.first + it.size);
+  forget(window);
+}
+
+DriverRefusal Windows::hold_refused(GranuleNumber first, GranuleNumber end) noexcept {
+  if (stuck_count_ == 0) return {};
+  DriverRefusal refusal;
+  for (const Slot& slot : slots_) {
+    if (slot.window != kStuck || slot.granule < first || slot.granule >= end) continue;
+    arena_.hold(slot.granule);
+    refusal = refusal_;
+  }
+  return refusal;
+}
+
+void Windows::retry_refused() noexcept {
+  if (stuck_count_ == 0) return;
+  const ContextScope scope(context_, std::nothrow);
+  for (Number slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].window != kStuck) continue;
+    unmap_slots(slot, slot + 1);
+    if (slots_[slot].is_mapped) continue;
+    slots_[slot].window = kNone;
+    lowest_free_ = std::min(lowest_free_, slot);
+    --stuck_count_;
+  }
 }
 
 void Windows::drop_victims() noexcept {
@@ -268,15 +293,15 @@ void Windows::put_to_sleep(Number end_window) noexcept {
       if (slot.is_mapped) arena_.hold(slot.granule);
     }
   }
+  hold_refused(0, static_cast<GranuleNumber>(by_granule_.size()));
 }
 
 bool Windows::wake() {
   const ContextScope scope(context_);
   Number window = oldest_;
   try {
-    bool gone = true;
     for (; window != kNone; window = windows_[window].newer) {
-      if (map_slots(window, gone)) continue;
+      if (map_slots(window)) continue;
       put_to_sleep(window);
       return false;
     }

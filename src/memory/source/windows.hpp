@@ -86,6 +86,11 @@ class Windows {
     }
   }
   void drop_all() noexcept;
+  /// Makes the arena hold the granules from `first` to before `end` that are still mapped where the
+  /// driver refused to unmap a window. Returns such a refusal, if there are any.
+  DriverRefusal hold_refused(GranuleNumber first, GranuleNumber end) noexcept;
+  /// Tries again to unmap what the driver refused to unmap. Not while the arena is asleep.
+  void retry_refused() noexcept;
 
   /// Allows another device access to present mappings; later ones follow the arena.
   /// Errors  DriverError: it may have access to some of them.
@@ -104,7 +109,7 @@ class Windows {
  private:
   using Number = std::uint32_t;
   static constexpr Number kNone = ~Number{0};
-  static constexpr Number kStuck = kNone - 1;  ///< a slot that no window has or will have
+  static constexpr Number kStuck = kNone - 1;  ///< a slot that no window has, still mapped
   /// Windows at a time, and granules of each, bounded because other threads wait meanwhile.
   static constexpr std::size_t kLookedAt = 1024;
   static constexpr std::size_t kGranulesLookedAt = 16;
@@ -150,14 +155,14 @@ class Windows {
   void unlink(Number window) noexcept;
   void link_slot(Number slot) noexcept;
   void unlink_slot(Number slot) noexcept;
-  bool map_slots(Number window, bool& gone);
-  bool unmap_slots(Number first, Number end) noexcept;
+  bool map_slots(Number window);
+  void unmap_slots(Number first, Number end) noexcept;
   [[nodiscard]] MappingNotices::Range range_of(Number window) const {
     return {address_of(windows_[window].first), windows_[window].size * arena_.granule_bytes(),
             arena_.granule_bytes(), true};
   }
   void put_to_sleep(Number end_window) noexcept;
-  void forget(Number window, bool gone) noexcept;
+  void forget(Number window) noexcept;
   void drop(Number window) noexcept;
 
   DeviceContext& context_;
@@ -175,7 +180,9 @@ class Windows {
   Number oldest_ = kNone;
   std::uintptr_t address_ = 0;  ///< of all address space for windows; 0: none yet
   std::size_t address_bytes_ = 0;
-  Number lowest_free_ = 0;  ///< slot; all below are in use
+  Number lowest_free_ = 0;       ///< slot; all below are in use
+  std::size_t stuck_count_ = 0;  ///< slots
+  DriverRefusal refusal_;        ///< the last one to unmap a slot
 };
 
 }  // namespace berth

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that the driver refuses to take back stays reserved, and is returned later.
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "pool/pools_fixture.hpp"
+#include "support/allocator_checks.hpp"
+#include "support/errors.hpp"
+
+namespace refused_return_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+enum class Kind { granules, contiguous, segments };
+
+struct Case {
+  Kind kind;
+  DriverCall call;
+};
+constexpr Case kCases[] = {{Kind::granules, DriverCall::mem_unmap},
+                           {Kind::granules, DriverCall::mem_release},
+                           {Kind::contiguous, DriverCall::mem_unmap},
+                           {Kind::contiguous, DriverCall::mem_release},
+                           {Kind::segments, DriverCall::mem_free}};
+
+struct RefusedReturn : PoolsTest {
+  explicit RefusedReturn(Kind kind) : PoolsTest({.virtual_memory = kind != Kind::segments}) {
+    if (kind == Kind::contiguous) pool = memory.create_pool({.name = "own", .contiguous = true});
+  }
+  Allocator& allocator() { return pool ? static_cast<Allocator&>(*pool) : memory; }
+  std::size_t reserved() { return allocator().counters().bytes_reserved.current; }
+
+  Stream work = stream();
+  std::optional<MemoryPool> pool;
+};
+
+}  // namespace
+
+TEST_CASE("memory that the driver refuses to take back stays reserved until a trim returns it") {
+  for (const Case& each : kCases) {
+    CAPTURE(std::string(kDriverCallNames[std::size_t(each.call)]));
+    RefusedReturn test(each.kind);
+    test.allocator().deallocate(test.allocator().allocate_raw(60_MiB, test.work));
+    test.tap.refuse_all(each.call, CUDA_ERROR_UNKNOWN);
+    const std::string refusal =
+        message_of<DriverError>([&] { static_cast<void>(test.allocator().trim()); });
+    CHECK(contains(refusal, "the driver has taken back 0 B, and refuses more: " +
+                                std::string(kDriverCallNames[std::size_t(each.call)]) +
+                                " failed: CUDA_ERROR_UNKNOWN"));
+    CHECK(test.reserved() == 60_MiB);
+    CHECK(test.used() == 60_MiB);
+    CHECK_THROWS_AS(test.memory.trim(), DriverError);
+    check_whole(test.allocator());
+    test.tap.allow(each.call);
+    CHECK(test.memory.trim() == 60_MiB);
+    CHECK(test.reserved() == 0);
+    CHECK(test.used() == 0);
+    check_whole(test.allocator());
+  }
+}
+
+TEST_CASE("what the driver takes back before it refuses is returned, and the rest is usable") {
+  for (const DriverCall call : {DriverCall::mem_unmap, DriverCall::mem_release}) {
+    CAPTURE(std::string(kDriverCallNames[std::size_t(call)]));
+    RefusedReturn test(Kind::granules);
+    test.memory.allocate(60_MiB, test.work).reset();
+    test.tap.after(call, [&] { test.tap.refuse_all(call, CUDA_ERROR_UNKNOWN); });
+    const std::string refusal =
+        message_of<DriverError>([&] { static_cast<void>(test.memory.trim()); });
+    CHECK(contains(refusal, "the driver has taken back 2.00 MiB, and refuses more"));
+    CHECK(test.reserved() == 58_MiB);
+    CHECK(test.used() == 58_MiB);
+    check_whole(test.memory);
+    const Allocation again = test.memory.allocate(58_MiB, test.work);
+    CHECK(test.used() == 58_MiB);
+    test.tap.allow(call);
+  }
+}
+
+TEST_CASE("memory that the driver has refused once is returned before another pool's request") {
+  for (const Case& each : kCases) {
+    for (const int nth : {1, 3}) {
+      if (nth > 1 && each.kind != Kind::granules) continue;
+      CAPTURE(nth);
+      CAPTURE(std::string(kDriverCallNames[std::size_t(each.call)]));
+      RefusedReturn test(each.kind);
+      test.allocator().deallocate(test.allocator().allocate_raw(60_MiB, test.work));
+      test.tap.refuse(each.call, CUDA_ERROR_UNKNOWN, nth);
+      CHECK(test.allocator().trim(58_MiB) + test.reserved() == 60_MiB);
+      CHECK(test.used() == test.reserved());
+      MemoryPool other = test.memory.create_pool({.name = "other"});
+      const Allocation all = other.allocate(64_MiB, test.work);
+      CHECK(test.reserved() == 0);
+      CHECK(test.used() == 64_MiB);
+      check_whole(test.memory);
+    }
+  }
+}
+
+TEST_CASE("a granule that another mapping still shows stays reserved") {
+  std::size_t refused = 0;
+  for (int nth = 1; nth <= 24; ++nth) {
+    CAPTURE(nth);
+    RefusedReturn test(Kind::granules);
+    std::vector<Allocation> row;
+    for (int index = 0; index < 32; ++index) row.push_back(test.memory.allocate(2_MiB, test.work));
+    for (std::size_t index = 0; index < row.size(); index += 2) row[index].reset();
+    test.memory.allocate(6_MiB, test.work).reset();  // shows three granules a second time
+    REQUIRE(test.memory.counters().page_remaps == 3);
+    test.tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, nth);
+    try {
+      CHECK(test.memory.release_unused(std::chrono::seconds(0)) == 32_MiB);
+    } catch (const DriverError&) {
+      ++refused;
+      CHECK(test.reserved() == 34_MiB);
+    }
+    CHECK(test.used() == test.reserved());
+    check_whole(test.memory);
+    test.tap.allow(DriverCall::mem_unmap);
+    test.memory.trim();
+    CHECK(test.used() == 32_MiB);
+    row.clear();
+    CHECK(test.memory.trim() == 32_MiB);
+    CHECK(test.used() == 0);
+  }
+  CHECK(refused == 3);  // the second addresses; the others are tried again in the same call
+}
+
+}  // namespace refused_return_test
