@@ -148,6 +148,12 @@ cudaError_t to_driver(const cudaGraphNodeParams* from, CUgraphNodeParams& to) {
     case cudaGraphNodeTypeMemFree:
       std::memcpy(to.reserved1, from->reserved1, sizeof to.reserved1);
       return cudaSuccess;
+    case cudaGraphNodeTypeKernel: {
+      static std::atomic<bool> is_named = false;
+      notice_once(is_named,
+                  "a program cannot add nodes of kernels: they fail with cudaErrorNotSupported");
+      return cudaErrorNotSupported;
+    }
     default:
       return cudaSuccess;
   }

@@ -92,10 +92,9 @@ void BackgroundThread::request() {
 
 void BackgroundThread::wait_until_done() {
   if (!origin_.is_here()) return;
-  StoppableThread& thread = state_->thread;
-  const MutexLock lock(thread.mutex);
-  while (!thread.is_ending() && (state_->requested || state_->busy))
-    thread.changed.wait(thread.mutex);
+  const MutexLock lock(state_->thread.mutex);
+  while (!state_->thread.is_ending() && (state_->requested || state_->busy))
+    state_->thread.changed.wait(state_->thread.mutex);
 }
 
 }  // namespace berth

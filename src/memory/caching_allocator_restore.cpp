@@ -179,7 +179,7 @@ OwnerId CachingAllocator::require_restorable(const HeapCheckpoint& to, const Liv
 
 Block& CachingAllocator::begin_again(const HeapCheckpoint& to, const LiveBlock& live, OwnerId from,
                                      std::vector<Block*>& parts) {
-  const auto free_at = [&](const HeapExtent& extent) -> Block& {
+  const auto free_at = [&](const HeapExtent& extent) BERTH_UNDER_LOCK -> Block& {
     Block* const free = heap_.blocks.free_around(extent.address, extent.bytes, from);
     BERTH_CHECK(free != nullptr);
     return *free;

@@ -96,7 +96,9 @@ std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, Sleep
     if (content == SleepContent::keep) {
       const std::vector<MemoryRange> ranges =
           ranges_in_use();  // mapped until the sleep is finished
-      copy_without_lock(slow, [&] { content_.save(context, ranges); });
+      copy_without_lock(slow, [&]() BERTH_NO_THREAD_SAFETY_ANALYSIS {  // is_copying_ guards it
+        content_.save(context, ranges);
+      });
     }
     return Sleep{number, stitched_addresses()};
   } catch (...) {
@@ -160,7 +162,9 @@ bool Reserve::try_to_wake(DeviceContext& context) BERTH_NO_THREAD_SAFETY_ANALYSI
   if (!obtain_asleep(context, bytes)) return false;
   if (!content_.is_empty()) {
     try {
-      copy_without_lock(slow, [&] { content_.restore(context); });
+      copy_without_lock(slow, [&]() BERTH_NO_THREAD_SAFETY_ANALYSIS {  // is_copying_ guards it
+        content_.restore(context);
+      });
     } catch (...) {
       const MemoryBudget::Change change(options_.budget);
       source_->sleep(stitched);

@@ -155,6 +155,9 @@ bool MemoryPool::is_asleep() const {
 }
 
 struct PoolCheckpoint::State {
+  State(const std::shared_ptr<DevicePool>& pool_, HeapCheckpoint blocks_)
+      : pool(pool_), blocks(std::move(blocks_)) {}
+
   const std::weak_ptr<DevicePool> pool;
   const HeapCheckpoint blocks;
 };

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The windows of an arena: when one is mapped, found again, or given up.
 #include <algorithm>
-#include <ranges>
 
 #include "memory/source/arena_segments.hpp"
 
 namespace berth {
+namespace {
+
+HeapExtent extent_of_part(const Block* part) {
+  return {part->address, part->bytes};
+}
+HeapExtent extent_of_part(const HeapExtent& part) {
+  return part;
+}
+
+}  // namespace
 
 /// If no work is pending on a granule, all uses of a window with this granule are over, because
 /// every block in a window has bytes of each of its granules.
@@ -28,11 +37,15 @@ void ArenaSegments::keep_windows_in_bounds() {
 
 template <class Parts>
 std::optional<std::uintptr_t> ArenaSegments::find_joined(const Parts& parts, std::uintptr_t first) {
-  const auto has_gap = [](const auto& a, const auto& b) { return a.end() != b.address; };
+  const auto has_gap = [](const auto& a, const auto& b) {
+    return extent_of_part(a).end() != extent_of_part(b).address;
+  };
   if (std::ranges::adjacent_find(parts, has_gap) == std::ranges::end(parts)) return first;
   sequence_.clear();
-  for (const auto& part : parts)
-    sequence_.append(granule_at(part.address), granule_at(part.end() - 1) + 1);
+  for (const auto& part : parts) {
+    const HeapExtent extent = extent_of_part(part);
+    sequence_.append(granule_at(extent.address), granule_at(extent.end() - 1) + 1);
+  }
   const std::optional<std::uintptr_t> window = windows_.find(sequence_);
   if (!window) return std::nullopt;
   return *window + first % arena_.granule_bytes();
@@ -47,9 +60,7 @@ bool ArenaSegments::map_window(Growth& growth) {
   const bool begins_fresh = !growth.fresh.empty() && parts.front() == growth.fresh.front();
   const std::uintptr_t first =
       parts.front()->address + (begins_fresh ? growth.fresh_skipped_bytes : 0);
-  const auto blocks =
-      parts | std::views::transform([](Block* part) -> const Block& { return *part; });
-  if (const auto found = find_joined(blocks, first)) {
+  if (const auto found = find_joined(parts, first)) {
     growth.address = *found;
     return true;
   }
