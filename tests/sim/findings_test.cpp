@@ -126,9 +126,10 @@ TEST_CASE("in Python the frames of Python alone tell mistakes apart") {
   Alone alone;
   const PythonPlace line{"f.py", 1, "f", true};
   const PythonPlace next{"f.py", 2, "f", true};
-  CallStack one{{nullptr}, {&line}};
+  char code = 0;
+  CallStack one{{&code}, {&line}};
   CallStack same{{&one}, {&line}};
-  CallStack other{{nullptr}, {&next}};
+  CallStack other{{&code}, {&next}};
   alone.findings.add(race(&one, &one));
   Finding again = race(&same, &one);
   again.text += " again";
