@@ -40,8 +40,8 @@ void append(HeapCheckpoint& checkpoint, const Block& block) {
 /// Whether the two are one allocation that has not ended in between, as far as anybody can tell.
 bool is_same(const HeapCheckpoint& a, const LiveBlock& block_a, const HeapCheckpoint& b,
              const LiveBlock& block_b) {
-  return block_a.address == block_b.address && block_a.bytes == block_b.bytes &&
-         block_a.bytes_requested == block_b.bytes_requested && block_a.owner == block_b.owner &&
+  return block_a.address == block_b.address && block_a.bytes_requested == block_b.bytes_requested &&
+         block_a.owner == block_b.owner &&
          std::ranges::equal(a.extents_of(block_a), b.extents_of(block_b));
 }
 

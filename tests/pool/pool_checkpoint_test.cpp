@@ -95,6 +95,14 @@ TEST_CASE_FIXTURE(CheckpointTest, "a block in the place of another one ends, and
   CHECK(restored.allocated == std::vector<void*>{first});
   CHECK(is_live(first, 4_MiB));
   pool.deallocate(first);
+
+  void* const exact = allocate(1000);
+  const PoolCheckpoint small = pool.checkpoint();
+  pool.deallocate(exact);
+  REQUIRE(allocate(900) == exact);
+  CHECK(pool.restore(small).kept.empty());
+  CHECK(is_live(exact, 1000));
+  pool.deallocate(exact);
 }
 
 TEST_CASE_FIXTURE(CheckpointTest, "joined memory is live again at the address of its window") {
