@@ -100,13 +100,13 @@ typedef void (*berth_restored_block)(void* user, void* data, uint32_t what);
 /// Makes exactly those blocks live that were live at the checkpoint: frees all others, and
 /// allocates again those that have been freed since, at their addresses and on their streams. Then
 /// calls `visit`, unless it is null, for each block: first all that have ended, then all that are
-/// live again, then all others. No driver call; contents do not change; the caller orders the work.
+/// live again, then all others. No driver call; contents do not change; the caller orders the work,
+/// also that of other streams that have used the memory since.
 /// No other thread may allocate from the pool or free its blocks meanwhile.
 /// Errors  BERTH_INVALID_ARGUMENT: a checkpoint of another pool; the pool is asleep; a block that
 ///         would be freed was recorded for another stream or is part of a graph; memory that a
-///         block needs is used by such a block, or was taken over by another stream; the stream of
-///         a block has been destroyed. BERTH_OUT_OF_MEMORY: the host has no memory. Nothing is
-///         changed.
+///         block needs is used by such a block that was freed; the stream of a block has been
+///         destroyed. BERTH_OUT_OF_MEMORY: the host has no memory. Nothing is changed.
 BERTH_API berth_status berth_memory_pool_restore(berth_memory_pool* pool,
                                                  const berth_pool_checkpoint* checkpoint,
                                                  berth_restored_block visit, void* user);

@@ -176,13 +176,14 @@ class BERTH_API MemoryPool final : public Allocator {
   /// Makes exactly those blocks live that were live at the checkpoint: frees all others, and
   /// allocates again those that have been freed since, at their addresses and on their streams.
   /// Blocks that are live now and were live then, with the same address, size and stream, are kept.
-  /// Contents do not change. No driver call; the caller orders the work. No other thread may
+  /// Contents do not change. No driver call; the caller orders the work, also that of other streams
+  /// that have used the memory since. No other thread may
   /// allocate from the pool or free its blocks meanwhile, because its view of them would be
   /// outdated.
   /// Errors  InvalidArgument: a checkpoint of another pool; the pool is asleep; a block that would
   ///         be freed was recorded for another stream or is part of a graph; memory that a block
-  ///         needs is used by such a block, or was taken over by another stream; the stream of a
-  ///         block has been destroyed. OutOfMemory: the host has no memory. Nothing is changed.
+  ///         needs is used by such a block that was freed; the stream of a block has been
+  ///         destroyed. OutOfMemory: the host has no memory. Nothing is changed.
   RestoredBlocks restore(const PoolCheckpoint& checkpoint);
 
  private:

@@ -83,13 +83,6 @@ void BlockHeap::reserve_blocks(std::size_t count) {
   unmapped_.reserve(unmapped_.size() + held_ + 2 * count);
 }
 
-void BlockHeap::reserve_restored(std::size_t count, std::size_t parts) {
-  in_use_.reserve(count);
-  stitched_.reserve(stitched_.size() + count);
-  records_.reserve(2 * parts + count);
-  unmapped_.reserve(unmapped_.size() + held_ + 2 * parts);
-}
-
 Block& BlockHeap::split(Block& block, std::size_t bytes) {
   BERTH_CHECK(block.state() == Block::State::held && bytes > 0 && bytes < block.bytes);
   reserve_blocks(1);

@@ -161,12 +161,13 @@ class BlockHeap {
 
   // To make blocks live again where they were.
 
-  /// The free block of `owner` that contains [address, address + bytes); null if there is none.
-  [[nodiscard]] Block* free_around(std::uintptr_t address, std::size_t bytes, OwnerId owner) const;
-  /// Ensures that take(), or hold() and join(), for the next `count` blocks of `parts` parts in all
-  /// need no host memory. Their owners have an index.
+  /// Makes free memory that of `owner`, whatever owners have pieces of it, and returns the free
+  /// block that contains it.
+  Block& take_over(std::uintptr_t address, std::size_t bytes, OwnerId owner);
+  /// Ensures that take_over(), with take(), or with hold() and join(), for the next `count` blocks
+  /// of `pieces` free blocks and parts in all need no host memory. Their owners have an index.
   /// Errors  OutOfMemory, std::bad_alloc.
-  void reserve_restored(std::size_t count, std::size_t parts);
+  void reserve_restored(std::size_t count, std::size_t pieces);
 
   /// Takes the part [address, address + bytes) out of a free or unmapped block; the remainders on
   /// either side keep their state. Returns the part, held.

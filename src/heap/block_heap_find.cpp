@@ -101,13 +101,6 @@ const Block* BlockHeap::tile_at(std::uintptr_t address) const {
   return block;
 }
 
-Block* BlockHeap::free_around(std::uintptr_t address, std::size_t bytes, OwnerId owner) const {
-  const Block* const block = tile_at(address);
-  const bool is_it = block != nullptr && block->state() == Block::State::free &&
-                     block->owner == owner && bytes <= block->end() - address;
-  return is_it ? const_cast<Block*>(block) : nullptr;
-}
-
 Block* BlockHeap::find_in_use(const void* data) const {
   const std::uintptr_t address = address_of(data);
   const Block* block = in_use_.find(address);

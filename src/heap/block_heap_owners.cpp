@@ -313,4 +313,30 @@ std::size_t BlockHeap::transfer_whole(OwnerId from, OwnerId to, std::uint64_t se
   return moved;
 }
 
+void BlockHeap::reserve_restored(std::size_t count, std::size_t pieces) {
+  in_use_.reserve(count);
+  stitched_.reserve(stitched_.size() + count);
+  records_.reserve(4 * pieces + count);  // two for each time that a piece is held
+  unmapped_.reserve(unmapped_.size() + held_ + 4 * pieces);
+}
+
+Block& BlockHeap::take_over(std::uintptr_t address, std::size_t bytes, OwnerId owner) {
+  const std::uintptr_t end = address + bytes;
+  const auto free_at = [this](std::uintptr_t where) -> Block& {
+    Block& block = const_cast<Block&>(*tile_at(where));
+    BERTH_CHECK(block.state() == Block::State::free);
+    return block;
+  };
+  for (std::uintptr_t from = address; from < end;) {
+    Block& piece = free_at(from);
+    const std::uintptr_t until = std::min(piece.end(), end);
+    if (piece.owner != owner)
+      release_held(hold(piece, from, until - from), Block::State::free, owner);
+    from = until;
+  }
+  Block& whole = free_at(address);
+  BERTH_CHECK(whole.owner == owner && whole.end() >= end);
+  return whole;
+}
+
 }  // namespace berth

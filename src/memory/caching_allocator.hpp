@@ -303,14 +303,13 @@ class CachingAllocator final : public StreamObserver {
   /// Errors  InvalidArgument: other streams or graphs use the block.
   void require_unused(const HeapCheckpoint::Live& live) const
       BERTH_REQUIRES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  /// The owner of the block's memory once the plan's blocks have ended.
+  /// Counts the pieces of the block's memory, which is free once the plan's blocks have ended.
   /// Errors  InvalidArgument: the block cannot begin where it was.
-  [[nodiscard]] OwnerId require_restorable(const HeapCheckpoint& to,
-                                           const HeapCheckpoint::Live& live,
-                                           const RestorePlan& plan)
+  void require_restorable(const HeapCheckpoint& to, const HeapCheckpoint::Live& live,
+                          RestorePlan& plan)
       BERTH_REQUIRES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Allocates a block where it was. `parts` has room for its parts.
-  Block& begin_again(const HeapCheckpoint& to, const HeapCheckpoint::Live& live, OwnerId from,
+  Block& begin_again(const HeapCheckpoint& to, const HeapCheckpoint::Live& live,
                      std::vector<Block*>& parts) BERTH_REQUIRES(heap_.mutex);
 
   // caching_allocator_inspect.cpp

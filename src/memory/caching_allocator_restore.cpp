@@ -3,7 +3,6 @@
 // its memory still, so what was live can be made live again. A plan is made and checked first, so
 // that a restore changes either nothing or everything.
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,16 +64,11 @@ HeapCheckpoint CachingAllocator::live_blocks() const {
   return checkpoint;
 }
 
-/// What restore() does: blocks that end, by address, and blocks that begin, with the owner of their
-/// free memory and, of stitched ones, the address at which their parts are mapped.
+/// What restore() does: blocks that end, by address, and blocks that begin.
 struct CachingAllocator::RestorePlan {
-  struct Begin {
-    const LiveBlock* block;
-    OwnerId from;
-  };
   std::vector<const LiveBlock*> ends;
-  std::vector<Begin> begins;
-  std::size_t parts = 0;  ///< of `begins`
+  std::vector<const LiveBlock*> begins;
+  std::size_t pieces = 0;  ///< at most, of the free memory of `begins`, and its parts
 
   [[nodiscard]] bool has_end(std::uintptr_t address) const {
     return std::ranges::binary_search(ends, address, {},
@@ -96,7 +90,7 @@ CachingAllocator::Restored CachingAllocator::restore(const HeapCheckpoint& to) {
   auto wanted = to.blocks.begin();
   const auto begin_before = [&](std::uintptr_t address) {
     for (; wanted != to.blocks.end() && wanted->address < address; ++wanted)
-      plan.begins.push_back({&*wanted, kUnowned});
+      plan.begins.push_back(&*wanted);
   };
   for (const LiveBlock& live : now.blocks) {
     begin_before(live.address);
@@ -110,15 +104,15 @@ CachingAllocator::Restored CachingAllocator::restore(const HeapCheckpoint& to) {
   begin_before(~std::uintptr_t{0});
 
   for (const LiveBlock* block : plan.ends) require_unused(*block);
-  for (RestorePlan::Begin& begin : plan.begins) {
-    begin.from = require_restorable(to, *begin.block, plan);
-    plan.parts += begin.block->extent_count;
+  for (const LiveBlock* block : plan.begins) {
+    require_restorable(to, *block, plan);
+    heap_.blocks.reserve_owner(block->owner);
   }
   result.freed.reserve(plan.ends.size());
   result.allocated.reserve(plan.begins.size());
-  heap_.blocks.reserve_restored(plan.begins.size(), plan.parts);
+  heap_.blocks.reserve_restored(plan.begins.size(), plan.pieces);
   std::vector<Block*> parts;
-  parts.reserve(plan.parts);
+  parts.reserve(plan.pieces);
 
   Ledger& ledger = heap_.ledger_of(nullptr);
   for (const LiveBlock* block : plan.ends) {
@@ -128,10 +122,10 @@ CachingAllocator::Restored CachingAllocator::restore(const HeapCheckpoint& to) {
     heap_.release(*heap_.blocks.find(data));
     result.freed.push_back(data);
   }
-  for (const RestorePlan::Begin& begin : plan.begins) {
-    const Block& block = begin_again(to, *begin.block, begin.from, parts);
-    BERTH_CHECK(block.address == begin.block->address && block.bytes == begin.block->bytes);
-    ledger.allocated(begin.block->bytes_requested, block.bytes);
+  for (const LiveBlock* wanted_block : plan.begins) {
+    const Block& block = begin_again(to, *wanted_block, parts);
+    BERTH_CHECK(block.address == wanted_block->address && block.bytes == wanted_block->bytes);
+    ledger.allocated(wanted_block->bytes_requested, block.bytes);
     ++ledger.blocks_through_heap;
     ++heap_.counters.allocations_fitted;
     result.allocated.push_back(block.data());
@@ -148,15 +142,14 @@ void CachingAllocator::require_unused(const LiveBlock& live) const {
       name(), live.address));
 }
 
-OwnerId CachingAllocator::require_restorable(const HeapCheckpoint& to, const LiveBlock& live,
-                                             const RestorePlan& plan) {
+void CachingAllocator::require_restorable(const HeapCheckpoint& to, const LiveBlock& live,
+                                          RestorePlan& plan) {
   const auto refuse = [&](const char* reason) {
     throw InvalidArgument(format_text("{} cannot be restored: the block of {} at {:#x} {}", name(),
                                       format_bytes(live.bytes_requested), live.address, reason));
   };
   if (!heap_.streams.contains(live.owner) || heap_.streams.entry(live.owner).retired)
     refuse("is ordered on a stream that has been destroyed");
-  std::optional<OwnerId> from;
   for (const HeapExtent& extent : to.extents_of(live)) {
     for (const Block* block = heap_.blocks.tile_at(extent.address);; block = block->next) {
       if (block == nullptr) refuse("was in memory that has been returned to the driver");
@@ -165,24 +158,18 @@ OwnerId CachingAllocator::require_restorable(const HeapCheckpoint& to, const Liv
           block->state() == Block::State::free ||
           (whole.state() == Block::State::allocated && plan.has_end(whole.address));
       if (!is_free) refuse("was in memory that is still used, or has been returned to the driver");
-      if (whole.owner != from.value_or(whole.owner) ||
-          (whole.owner != live.owner && whole.owner != kUnowned))
-        refuse("was in memory that another stream has taken over");
-      from = whole.owner;
+      ++plan.pieces;
       if (block->end() >= extent.end()) break;
     }
   }
   if (live.extent_count > 1 && reserve_.address_of_joined(to.extents_of(live)) != live.address)
     refuse("consisted of parts whose mapping has ended");
-  return *from;
 }
 
-Block& CachingAllocator::begin_again(const HeapCheckpoint& to, const LiveBlock& live, OwnerId from,
+Block& CachingAllocator::begin_again(const HeapCheckpoint& to, const LiveBlock& live,
                                      std::vector<Block*>& parts) {
   const auto free_at = [&](const HeapExtent& extent) BERTH_UNDER_LOCK -> Block& {
-    Block* const free = heap_.blocks.free_around(extent.address, extent.bytes, from);
-    BERTH_CHECK(free != nullptr);
-    return *free;
+    return heap_.blocks.take_over(extent.address, extent.bytes, live.owner);
   };
   const std::span<const HeapExtent> extents = to.extents_of(live);
   if (extents.size() == 1) {

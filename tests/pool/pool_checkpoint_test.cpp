@@ -171,6 +171,9 @@ TEST_CASE_FIXTURE(CheckpointTest, "what cannot be restored is refused, and nothi
 }
 
 TEST_CASE_FIXTURE(CheckpointTest, "random programs go back to any of their checkpoints") {
+  const Stream second = stream();
+  const Stream third = stream();
+  const StreamRef streams[] = {on, second, third};
   std::mt19937 random(7);
   const auto pick = [&](std::size_t count) { return std::size_t{random() % count}; };
   Blocks live;
@@ -179,7 +182,7 @@ TEST_CASE_FIXTURE(CheckpointTest, "random programs go back to any of their check
     const std::size_t choice = pick(100);
     if (choice < 50 && live.size() < 60) {
       const std::size_t bytes = (pick(3) == 0 ? pick(12) + 1 : 1) * (pick(1_MiB) + 1);
-      live[allocate(bytes)] = bytes;
+      live[pool.allocate_raw(bytes, streams[pick(3)])] = bytes;
     } else if (choice < 90 && !live.empty()) {
       const auto block = std::next(live.begin(), std::ptrdiff_t(pick(live.size())));
       pool.deallocate(block->first);
