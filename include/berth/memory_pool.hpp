@@ -93,7 +93,7 @@ class BERTH_API PoolCheckpoint {
 };
 
 /// What MemoryPool::restore() did: the starts of blocks, by address. A block that is in `freed` and
-/// in `allocated` had another size.
+/// in `allocated` had another size or stream, or consists of other pieces of memory.
 struct RestoredBlocks {
   std::vector<void*> freed;      ///< were live, and have ended
   std::vector<void*> allocated;  ///< had ended, and are live again; the caller frees them
@@ -175,7 +175,8 @@ class BERTH_API MemoryPool final : public Allocator {
   [[nodiscard]] PoolCheckpoint checkpoint() const;
   /// Makes exactly those blocks live that were live at the checkpoint: frees all others, and
   /// allocates again those that have been freed since, at their addresses and on their streams.
-  /// Blocks that are live now and were live then, with the same address, size and stream, are kept.
+  /// Blocks that are live now and were live then, with the same address, size, stream and pieces of
+  /// memory, are kept.
   /// Contents do not change. No driver call; the caller orders the work, also that of other streams
   /// that have used the memory since. No other thread may
   /// allocate from the pool or free its blocks meanwhile, because its view of them would be
