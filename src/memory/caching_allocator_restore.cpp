@@ -36,7 +36,7 @@ void append(HeapCheckpoint& checkpoint, const Block& block) {
                                first, checkpoint.extents.size() - first});
 }
 
-/// Whether the two are one allocation that has not ended in between, as far as anybody can tell.
+/// Whether the two blocks cannot be told apart, so that a restore keeps the block.
 bool is_same(const HeapCheckpoint& a, const LiveBlock& block_a, const HeapCheckpoint& b,
              const LiveBlock& block_b) {
   return block_a.address == block_b.address && block_a.bytes_requested == block_b.bytes_requested &&
@@ -64,8 +64,24 @@ HeapCheckpoint CachingAllocator::live_blocks() const {
   return checkpoint;
 }
 
-/// What restore() does: blocks that end, by address, and blocks that begin.
+/// What restore() does with the blocks of `now` and `to`, which outlive the plan. All by address.
 struct CachingAllocator::RestorePlan {
+  RestorePlan(const HeapCheckpoint& now, const HeapCheckpoint& to) {
+    auto wanted = to.blocks.begin();
+    for (const LiveBlock& live : now.blocks) {
+      for (; wanted != to.blocks.end() && wanted->address < live.address; ++wanted)
+        begins.push_back(&*wanted);
+      if (wanted != to.blocks.end() && is_same(now, live, to, *wanted)) {
+        kept.push_back(&live);
+        ++wanted;
+      } else {
+        ends.push_back(&live);
+      }
+    }
+    for (; wanted != to.blocks.end(); ++wanted) begins.push_back(&*wanted);
+  }
+
+  std::vector<const LiveBlock*> kept;
   std::vector<const LiveBlock*> ends;
   std::vector<const LiveBlock*> begins;
   std::size_t pieces = 0;  ///< at most, of the free memory of `begins`, and its parts
@@ -82,32 +98,18 @@ CachingAllocator::Restored CachingAllocator::restore(const HeapCheckpoint& to) {
   const MutexLock slow(heap_.slow_mutex);
   const MutexLock lock(heap_.mutex);
   heap_.require_awake();
-  const SharedHeap::EmptyCaches empty(heap_);
+  using View = SharedHeap::ConsistentView;
+  const View consistent(heap_, View::Caches::emptied);
   const HeapCheckpoint now = live_blocks();
-  Restored result;
-  RestorePlan plan;
-  // Both are sorted by address.
-  auto wanted = to.blocks.begin();
-  const auto begin_before = [&](std::uintptr_t address) {
-    for (; wanted != to.blocks.end() && wanted->address < address; ++wanted)
-      plan.begins.push_back(&*wanted);
-  };
-  for (const LiveBlock& live : now.blocks) {
-    begin_before(live.address);
-    if (wanted != to.blocks.end() && is_same(now, live, to, *wanted)) {
-      result.kept.push_back(reinterpret_cast<void*>(live.address));
-      ++wanted;
-    } else {
-      plan.ends.push_back(&live);
-    }
-  }
-  begin_before(~std::uintptr_t{0});
-
+  RestorePlan plan(now, to);
   for (const LiveBlock* block : plan.ends) require_unused(*block);
   for (const LiveBlock* block : plan.begins) {
     require_restorable(to, *block, plan);
     heap_.blocks.reserve_owner(block->owner);
   }
+  Restored result;
+  for (const LiveBlock* block : plan.kept)
+    result.kept.push_back(reinterpret_cast<void*>(block->address));
   result.freed.reserve(plan.ends.size());
   result.allocated.reserve(plan.begins.size());
   heap_.blocks.reserve_restored(plan.begins.size(), plan.pieces);
@@ -122,10 +124,10 @@ CachingAllocator::Restored CachingAllocator::restore(const HeapCheckpoint& to) {
     heap_.release(*heap_.blocks.find(data));
     result.freed.push_back(data);
   }
-  for (const LiveBlock* wanted_block : plan.begins) {
-    const Block& block = begin_again(to, *wanted_block, parts);
-    BERTH_CHECK(block.address == wanted_block->address && block.bytes == wanted_block->bytes);
-    ledger.allocated(wanted_block->bytes_requested, block.bytes);
+  for (const LiveBlock* wanted : plan.begins) {
+    const Block& block = begin_again(to, *wanted, parts);
+    BERTH_CHECK(block.address == wanted->address && block.bytes == wanted->bytes);
+    ledger.allocated(wanted->bytes_requested, block.bytes);
     ++ledger.blocks_through_heap;
     ++heap_.counters.allocations_fitted;
     result.allocated.push_back(block.data());

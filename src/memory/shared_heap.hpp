@@ -114,21 +114,18 @@ class SharedHeap {
   /// Exclusive access to all thread caches, with counters up to date. Under `mutex`.
   class ConsistentView {
    public:
-    explicit ConsistentView(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS
+    enum class Caches {
+      kept,
+      emptied,  ///< no block is cached: each is live, pending or free
+    };
+    explicit ConsistentView(SharedHeap& heap,
+                            Caches caches = Caches::kept) BERTH_NO_THREAD_SAFETY_ANALYSIS
         : exclusive_(heap.caches_) {
-      heap.apply_ledgers(exclusive_);
-    }
-
-   private:
-    const ThreadCaches::ExclusiveAccess exclusive_;
-  };
-
-  /// The same, with empty caches: every block is live, pending or in the heap.
-  class EmptyCaches {
-   public:
-    explicit EmptyCaches(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS
-        : exclusive_(heap.caches_) {
-      heap.collect_all(exclusive_);
+      if (caches == Caches::emptied) {
+        heap.collect_all(exclusive_);
+      } else {
+        heap.apply_ledgers(exclusive_);
+      }
     }
 
    private:

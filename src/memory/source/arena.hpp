@@ -56,8 +56,8 @@ class Arena {
   /// If the driver refuses a granule, this is reported, and the result is the refusal; the
   /// granule is stuck then. A granule of hold() is stuck, too.
   DriverRefusal unmap(std::uintptr_t address, std::size_t bytes) noexcept;
-  /// Whether the granule keeps its memory, because the driver refused to unmap it, although nobody
-  /// uses it. map() uses it again.
+  /// Whether the granule is unused and keeps its memory, because the driver refused to unmap it.
+  /// map() uses it again.
   [[nodiscard]] bool is_stuck(std::size_t granule) const { return is_stuck_[granule]; }
   /// Announces a range of stuck granules, which are in use again then. False if on_map throws,
   /// which is reported.

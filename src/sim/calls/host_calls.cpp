@@ -7,6 +7,7 @@
 #include "sim/fork.hpp"
 #include "sim/lock.hpp"
 #include "sim/state.hpp"
+#include "sim/with_installed.hpp"
 
 namespace berth::sim {
 namespace {
@@ -14,10 +15,10 @@ namespace {
 /// Calls `tell(state)` if a simulator with race detection is installed.
 template <class Tell>
 void with_state(const Tell& tell) {
-  if (orders_tracked.load(std::memory_order_relaxed) == 0 || is_parents_driver()) return;
-  MutexLock lock(mutex);
-  State* state = installed_state();
-  if (state != nullptr && state->order.on()) tell(*state);
+  if (orders_tracked.load(std::memory_order_relaxed) == 0) return;
+  with_installed([&](State& state) {
+    if (state.order.on()) tell(state);
+  });
 }
 
 void use(UseKind kind, const void* start, std::size_t bytes) {

@@ -43,12 +43,8 @@ enum MemoryFunction : std::size_t {
 
 inline constexpr std::uint32_t kVirtualAddress = 1;  ///< NVTX_MEM_TYPE_VIRTUAL_ADDRESS
 
-/// nvtxMessageType_t and nvtxMessageValue_t.
+/// nvtxMessageType_t: const char* or const wchar_t*.
 enum TextType : std::uint32_t { kAscii = 1, kUnicode = 2 };
-struct Text {
-  std::uint32_t type;
-  const void* value;  ///< const char* or const wchar_t*
-};
 
 /// A handle of a heap or a region; a region is also referred to by the pointer to its start.
 using Handle = std::uintptr_t;

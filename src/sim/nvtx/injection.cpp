@@ -8,23 +8,18 @@
 #include <string>
 #include <string_view>
 
-#include "base/mutex.hpp"
-#include "sim/fork.hpp"
-#include "sim/lock.hpp"
 #include "sim/nvtx/abi.hpp"
-#include "sim/state.hpp"
+#include "sim/with_installed.hpp"
 
 namespace berth::sim {
 namespace {
 
 using nvtx::Handle;
 
-/// Calls `tell(state)` if a simulator is installed.
-template <class Tell>
-void with_installed(const Tell& tell) {
-  if (is_parents_driver()) return;
-  MutexLock lock(mutex);
-  if (State* const state = installed_state()) tell(*state);
+/// Whether a program has passed a structure with all fields of `Fields`.
+template <class Fields>
+bool has_all_fields(const Fields* fields) {
+  return fields != nullptr && fields->struct_bytes >= sizeof *fields;
 }
 
 /// Calls visit(const Element&) for each of `count` elements.
@@ -70,8 +65,8 @@ std::string text_of(std::uint32_t type, const void* value) {
 
 Handle register_heap(void*, const nvtx::HeapDescription* heap) {
   Handle handle = 0;
-  if (heap == nullptr || heap->struct_bytes < sizeof *heap || heap->range == nullptr ||
-      heap->type != nvtx::kVirtualAddress || heap->range_bytes < sizeof *heap->range)
+  if (!has_all_fields(heap) || heap->range == nullptr || heap->type != nvtx::kVirtualAddress ||
+      heap->range_bytes < sizeof *heap->range)
     return handle;
   with_installed([&](State& state) {
     handle = state.memory_regions.add_heap(heap->range->start, heap->range->bytes,
@@ -89,9 +84,7 @@ void reset_heap(void*, Handle heap) {
 }
 
 void register_regions(void*, const nvtx::RegisteredRegions* batch) {
-  if (batch == nullptr || batch->struct_bytes < sizeof *batch ||
-      batch->type != nvtx::kVirtualAddress)
-    return;
+  if (!has_all_fields(batch) || batch->type != nvtx::kVirtualAddress) return;
   with_installed([&](State& state) {
     std::size_t index = 0;
     for_each_element<nvtx::VirtualRange>(
@@ -104,9 +97,7 @@ void register_regions(void*, const nvtx::RegisteredRegions* batch) {
 }
 
 void resize_regions(void*, const nvtx::ResizedRegions* batch) {
-  if (batch == nullptr || batch->struct_bytes < sizeof *batch ||
-      batch->type != nvtx::kVirtualAddress)
-    return;
+  if (!has_all_fields(batch) || batch->type != nvtx::kVirtualAddress) return;
   with_installed([&](State& state) {
     for_each_element<nvtx::VirtualRange>(batch->ranges, batch->count, batch->stride,
                                          [&](const nvtx::VirtualRange& range) {
@@ -116,7 +107,7 @@ void resize_regions(void*, const nvtx::ResizedRegions* batch) {
 }
 
 void unregister_regions(void*, const nvtx::UnregisteredRegions* batch) {
-  if (batch == nullptr || batch->struct_bytes < sizeof *batch) return;
+  if (!has_all_fields(batch)) return;
   with_installed([&](State& state) {
     for_each_element<Handle>(batch->references, batch->count, batch->stride,
                              [&](Handle start) { state.memory_regions.remove(start); });
@@ -126,7 +117,7 @@ void unregister_regions(void*, const nvtx::UnregisteredRegions* batch) {
 /// Source: NVTX API for Compute Sanitizer, "Naming": a name is that of a registered region, or of a
 /// whole allocation.
 void name_regions(void*, const nvtx::NamedRegions* batch) {
-  if (batch == nullptr || batch->struct_bytes < sizeof *batch) return;
+  if (!has_all_fields(batch)) return;
   with_installed([&](State& state) {
     for_each_element<nvtx::NamedRegion>(
         batch->regions, batch->count, batch->stride, [&](const nvtx::NamedRegion& named) {
