@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A jumbo build compiles several files as one, and so does not notice a file that lacks an include.
-This finds the types of the project that a file of src uses, but that neither it nor what it
-includes declares:
+This finds the types and functions of the project, and the names of cuda.h, that a file of src
+uses, but that neither it nor what it includes declares:
 
   check_declared.py --root CHECKOUT
 
-It checks types of namespaces whose names no other header defines. Prints `file:line: reason` for
-each violation; exit status 1 if there is one.
+It checks types and functions of namespaces whose names no other header declares. Prints
+`file:line: reason` for each violation; exit status 1 if there is one.
 """
 
 import argparse
@@ -32,6 +32,13 @@ DECLARATION = re.compile(
     r"(?:[A-Z_]+(?:\([^)]*\))?\s+)*([A-Z]\w*)\b"
 )
 TYPE_NAME = re.compile(r"(?<![.>:\w])[A-Z]\w*\b")
+# At the beginning of a line, and nowhere else, so not a member: `Result name(`.
+FUNCTION = re.compile(r"^(?:[A-Za-z_][\w:<>,*&\[\] ]*[ *&])([a-z]\w*)\(", re.MULTILINE)
+CALLED = re.compile(r"(?<![.>:\w])([a-z]\w*)\(")
+NOT_OF_THE_PROJECT = {"decltype", "read", "write"}
+# Structures of another name are declared anywhere (CUstream_st).
+CUDA_NAME = re.compile(r"\bCU(?:(?:DA)?_[A-Z0-9_]+|[a-z]\w+(?<!_st))\b")
+CUDA_INCLUDE = re.compile(r"^\s*#\s*include\s*<cuda\w*\.h>", re.MULTILINE)
 
 
 class Sources:
@@ -43,9 +50,12 @@ class Sources:
                 if path.suffix in {".h", ".hpp"}:
                     self.headers[path.relative_to(root / folder).as_posix()] = path
         self.definers = {}
+        self.functions = {}
         for path in self.headers.values():
             for name in DEFINITION.findall(self.code(path)):
                 self.definers.setdefault(name, set()).add(path)
+            for name in set(FUNCTION.findall(self.code(path))) - NOT_OF_THE_PROJECT:
+                self.functions.setdefault(name, set()).add(path)
 
     @functools.cache
     def code(self, path):
@@ -71,7 +81,47 @@ class Sources:
     def declared(self, path):
         return set(DECLARATION.findall(self.code(path)))
 
+    @functools.cache
+    def declares_function(self, path, name):
+        """Also as a member, a variable or a parameter: all that a call by this name may mean."""
+        return re.search(rf"[\w>*&,\])] *[*&]?\b{name}\b *[({{=;,)]", self.code(path)) is not None
+
     def problems(self, path):
+        yield from self.undeclared_types(path)
+        yield from self.undeclared_functions(path)
+        yield from self.undeclared_cuda_names(path)
+
+    def undeclared_functions(self, path):
+        reached = self.reached(path)
+        code = self.code(path)
+        reported = set()
+        for match in CALLED.finditer(code):
+            name = match.group(1)
+            definers = self.functions.get(name, set())
+            if len(definers) != 1 or name in reported or definers <= reached:
+                continue
+            if any(self.declares_function(each, name) for each in reached):
+                continue
+            reported.add(name)
+            yield self.problem(path, match.start(), f"{name}()", next(iter(definers)))
+
+    def undeclared_cuda_names(self, path):
+        match = CUDA_NAME.search(self.code(path))
+        if match and not any(CUDA_INCLUDE.search(read(each)) for each in self.reached(path)):
+            line = self.code(path).count("\n", 0, match.start()) + 1
+            yield (
+                f"{relative(path, self.root)}:{line}: {match.group()} is of cuda.h, which this "
+                "does not include"
+            )
+
+    def problem(self, path, offset, name, definer):
+        line = self.code(path).count("\n", 0, offset) + 1
+        return (
+            f"{relative(path, self.root)}:{line}: {name} is of {relative(definer, self.root)}, "
+            "which this does not include"
+        )
+
+    def undeclared_types(self, path):
         known = set().union(*(self.declared(each) for each in self.reached(path)))
         code = self.code(path)
         reported = set()
@@ -81,12 +131,7 @@ class Sources:
             if len(definers) != 1 or name in known or name in reported:
                 continue
             reported.add(name)
-            (definer,) = definers
-            line = code.count("\n", 0, match.start()) + 1
-            yield (
-                f"{relative(path, self.root)}:{line}: {name} is of "
-                f"{relative(definer, self.root)}, which this does not include"
-            )
+            yield self.problem(path, match.start(), name, next(iter(definers)))
 
 
 def main():

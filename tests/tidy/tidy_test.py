@@ -147,8 +147,9 @@ class LayerTest(unittest.TestCase):
 class DeclaredTest(unittest.TestCase):
     HEADERS = {
         "include/berth/device.hpp": "class BERTH_API Device final {};\n",
-        "src/base/part.hpp": '#include "berth/device.hpp"\nstruct Part {};\nclass Lock {};\n',
-        "src/sim/part.hpp": "class Lock {};\n",
+        "src/base/part.hpp": '#include "berth/device.hpp"\nstruct Part {};\nclass Lock {};\n'
+        + "Part make_part(int count);\nvoid open();\n",
+        "src/sim/part.hpp": "class Lock {};\nvoid open();\n",
     }
 
     def problems(self, text):
@@ -179,6 +180,32 @@ class DeclaredTest(unittest.TestCase):
 
     def test_comments_members_and_names_of_several_headers_pass(self):
         self.assertEqual(self.problems("// Part\nint a = whole.Part + other::Part;\nLock b;\n"), [])
+
+    def test_a_function_without_its_include_is_reported_once(self):
+        self.assertEqual(
+            self.problems("auto part = make_part(1);\nauto other = make_part(2);\n"),
+            ["src/base/use.hpp:2: make_part() is of src/base/part.hpp, which this does not "
+             "include"],
+        )
+
+    def test_a_function_that_is_declared_or_of_several_headers_passes(self):
+        for text in (
+            '#include "base/part.hpp"\nauto part = make_part(1);\n',
+            "struct Maker {\n  int make_part(int);\n  int a = make_part(1);\n};\n",
+            "const auto make_part = [](int) {};\nint a = make_part(1);\n",
+            "int a = maker.make_part(1);\n",
+            "void f() { open(); }\n",
+        ):
+            with self.subTest(text):
+                self.assertEqual(self.problems(text), [])
+
+    def test_a_name_of_cuda_without_its_header_is_reported(self):
+        self.assertEqual(
+            self.problems("CUresult a;\nint b = CUDA_SUCCESS;\n"),
+            ["src/base/use.hpp:2: CUresult is of cuda.h, which this does not include"],
+        )
+        self.assertEqual(self.problems("#include <cuda.h>\nCUresult a;\n"), [])
+        self.assertEqual(self.problems("using Stream = struct CUstream_st*;\n"), [])
 
 
 class TextTest(unittest.TestCase):

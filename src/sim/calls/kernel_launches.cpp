@@ -10,6 +10,7 @@
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/standard_error.hpp"
+#include "sim/call.hpp"
 #include "sim/calls/launch_attributes.hpp"
 #include "sim/fork.hpp"
 #include "sim/work/cost_model.hpp"

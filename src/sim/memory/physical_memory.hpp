@@ -4,6 +4,8 @@
 // overlap only if they share memory, and bytes_used() counts each byte once. Guarded by sim::mutex.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
