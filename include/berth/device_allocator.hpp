@@ -100,8 +100,8 @@ struct DeviceAllocatorOptions {
 
 /// The caching allocator of one device's memory. Requests are served from its own pool, unless a
 /// PoolScope routes them to a private pool. Blocks of private pools may be freed here, too.
-/// Counters and snapshot cover the device's own pool; limits and trim() apply to all pools of the
-/// device.
+/// Counters and snapshot cover the device's own pool; limits, trim() and release_unused() apply to
+/// all pools of the device.
 /// Threads  As Allocator.
 class BERTH_API DeviceAllocator final : public Allocator {
  public:
@@ -175,8 +175,9 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// MemoryPool::sleep() and wake() for all open pools of that name. The result of sleep() is the
   /// number of bytes that all of them returned.
   /// Errors  InvalidArgument: no open pool of that name. Those of MemoryPool: if one of the pools
-  ///         fails to fall asleep, all are awake with their content; if one fails to wake, those
-  ///         before it are awake.
+  ///         fails to fall asleep, all are awake with their content; if the driver has refused to
+  ///         take back memory of one, all are asleep; if one fails to wake, those before it are
+  ///         awake.
   std::size_t sleep(std::string_view name, SleepContent content = SleepContent::discard);
   void wake(std::string_view name);
   /// Snapshots of the private pools, including closed ones with live blocks, oldest first.

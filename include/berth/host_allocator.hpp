@@ -68,6 +68,8 @@ class BERTH_API HostAllocator final : public Allocator {
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
   /// Waits for the work that freed blocks await, until at most `bytes_to_keep` bytes are in use.
+  /// Blocks that await a stream of a failed device, or one that the driver refuses to mark, stay in
+  /// use: this is reported, and is no error, because other devices may be sound.
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
   /// Frees blocks whose streams are done, whatever their age.
   std::size_t release_unused(std::chrono::nanoseconds age) override;

@@ -13,13 +13,14 @@
   X(bytes_requested,  "live bytes, as requested") \
   X(bytes_allocated,  "live bytes, after rounding") \
   X(bytes_active,     "allocated, plus freed but awaiting an event") \
-  X(bytes_reserved,   "obtained from the driver; cached = reserved + asleep - active") \
+  X(bytes_reserved,   "obtained from the driver; cached = reserved + asleep - active - refused") \
   X(blocks_allocated, "live allocations") \
   X(blocks_pending,   "freed blocks that await an event") \
   X(blocks_free,      "free blocks: the number of holes") \
   X(bytes_metadata,   "host memory for the allocator's records") \
   X(bytes_asleep,     "returned by sleep(), to be obtained again by wake()") \
-  X(blocks_in_graphs, "blocks, live or pending, that captured graphs may read or write")
+  X(blocks_in_graphs, "blocks, live or pending, that captured graphs may read or write") \
+  X(bytes_refused,    "reserved, and in no segment: the driver refused to take them back")
 
 #define BERTH_MEMORY_TOTALS(X) \
   X(allocations,           "allocations that succeeded") \

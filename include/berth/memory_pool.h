@@ -69,7 +69,9 @@ BERTH_API berth_status berth_memory_pool_get_name(berth_memory_pool* pool, const
 /// Blocking  Waits for all work of the device and for the copy of the content, as the C++ function.
 /// Errors    BERTH_NOT_SUPPORTED: without virtual memory, or a contiguous pool.
 ///           BERTH_OUT_OF_MEMORY: the host has no memory for the content. BERTH_DRIVER_ERROR. The
-///           pool is then awake and unchanged.
+///           pool is then awake and unchanged. BERTH_DRIVER_ERROR, and the pool is asleep: the
+///           driver has refused to take back some memory, which stays reserved until
+///           berth_allocator_trim() returns it.
 BERTH_API berth_status berth_memory_pool_sleep(berth_memory_pool* pool, bool keep_content,
                                                size_t* bytes_released);
 /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is awake.
@@ -114,8 +116,9 @@ BERTH_API berth_status berth_memory_pool_restore(berth_memory_pool* pool,
 /// berth_memory_pool_sleep() and berth_memory_pool_wake() for all open pools of a device that were
 /// created with `name`. The bytes are those of all of them.
 /// Errors  BERTH_INVALID_ARGUMENT: no open pool of that name. Those of the two functions: if one of
-///         the pools fails to fall asleep, all are awake with their content; if one fails to wake,
-///         those before it are awake.
+///         the pools fails to fall asleep, all are awake with their content; if the driver has
+///         refused to take back memory of one, all are asleep; if one fails to wake, those before
+///         it are awake.
 BERTH_API berth_status berth_memory_pools_sleep(berth_runtime* runtime, berth_device device,
                                                 const char* name, bool keep_content,
                                                 size_t* bytes_released);

@@ -158,7 +158,10 @@ class BERTH_API MemoryPool final : public Allocator {
   ///           wake() and end of the pool wait for the copy; no other function does.
   /// Errors    NotSupported: without virtual memory addresses cannot be kept, and in contiguous
   ///           pools physical memory must stay. OutOfMemory: the host has no memory for the
-  ///           content. DriverError. The pool is then awake and unchanged.
+  ///           content. DriverError: the driver cannot wait or copy. The pool is then awake and
+  ///           unchanged. DriverError, and is_asleep() is true: the driver has refused to take back
+  ///           some memory. That memory stays reserved, and is returned by trim() or before another
+  ///           pool of the device runs out of memory; wake() uses it.
   std::size_t sleep(SleepContent content = SleepContent::discard);
   /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is
   /// awake.

@@ -164,6 +164,9 @@ class BERTH_API PinnedAllocator final : public Allocator {
   ///           capture; the per-thread default stream; a stream of another Runtime. DriverError.
   ///           The block is then not kept, or longer than necessary; do not capture the work.
   void keep_for_graph(void* data, StreamRef stream);
+  /// Errors  DriverError: the driver refuses to take back memory. Memory that awaits a stream of a
+  ///         failed device, or one that the driver refuses to mark, stays reserved: this is
+  ///         reported, and is no error, because other devices may be sound.
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
   std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;

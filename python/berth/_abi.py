@@ -169,7 +169,7 @@ NO_LIMIT = ctypes.c_size_t(-1).value
 #: BERTH_MEMORY_GAUGES and BERTH_MEMORY_TOTALS of memory_counters.h.
 GAUGES = (
     "bytes_requested bytes_allocated bytes_active bytes_reserved blocks_allocated blocks_pending "
-    "blocks_free bytes_metadata bytes_asleep blocks_in_graphs"
+    "blocks_free bytes_metadata bytes_asleep blocks_in_graphs bytes_refused"
 ).split()
 TOTALS = (
     "allocations frees allocations_grown frees_deferred frees_reclaimed blocks_passed_on "

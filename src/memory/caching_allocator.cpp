@@ -162,12 +162,16 @@ std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
 }
 
 std::size_t CachingAllocator::require_returned(const Returned& returned, std::size_t bytes) const {
-  if (returned.bytes >= bytes || !returned.refusal) return returned.bytes;
+  if (returned.bytes < bytes && returned.refusal) refuse_more(":", returned);
+  return returned.bytes;
+}
+
+void CachingAllocator::refuse_more(const char* state, const Returned& returned) const {
   const auto [call, code] = returned.refusal;
   throw DriverError(
-      format_text("{}: the driver has taken back {}, and refuses more: {} failed: {}; the memory "
-                  "stays reserved, and the call can be repeated",
-                  name(), format_bytes(returned.bytes), kDriverCallNames[std::size_t(call)],
+      format_text("{}{} the driver has taken back {}, and refuses more: {} failed: {}; the memory "
+                  "stays reserved until trim() returns it",
+                  name(), state, format_bytes(returned.bytes), kDriverCallNames[std::size_t(call)],
                   driver_.describe(code)),
       code);
 }
@@ -187,10 +191,12 @@ CachingAllocator::Returned CachingAllocator::release_idle_now(std::size_t bytes)
     order_.release_unheld();
   }
   order_.reclaim();
+  bool keeps_free_memory = false;
   {
     const MutexLock lock(heap_.mutex);
-    if (heap_.keeps_memory || heap_.is_asleep) return {};
+    keeps_free_memory = heap_.keeps_memory || heap_.is_asleep;
   }
+  if (keeps_free_memory) return release_idle(0, {});  // what the driver has refused before
   return release_idle(bytes, order_.idle());
 }
 
@@ -267,7 +273,14 @@ bool CachingAllocator::is_asleep() const {
 
 std::size_t CachingAllocator::sleep(DeviceContext& context, SleepContent content) {
   const auto begun = begin_sleep(context, content);
-  return begun ? finish_sleep(*begun) : 0;
+  if (!begun) return 0;
+  const Returned returned = finish_sleep(*begun);
+  require_asleep(returned);
+  return returned.bytes;
+}
+
+void CachingAllocator::require_asleep(const Returned& returned) const {
+  if (returned.refusal) refuse_more(" is asleep;", returned);
 }
 
 std::optional<Reserve::Sleep> CachingAllocator::begin_sleep(DeviceContext& context,

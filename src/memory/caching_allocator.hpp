@@ -108,15 +108,7 @@ class CachingAllocator final : public StreamObserver {
   void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);
-  /// Memory that a call has returned to the driver.
-  struct Returned {
-    std::size_t bytes = 0;
-    DriverRefusal refusal = {};  ///< by which the driver has refused more
-    void add(const Returned& more) {
-      bytes += more.bytes;
-      if (more.refusal) refusal = more.refusal;
-    }
-  };
+  using Returned = Reserve::Returned;
   /// Returns up to `bytes` of cached memory, or somewhat more, to the driver: idle memory, or,
   /// after waiting, all free memory.
   Returned try_release(std::size_t bytes, HostWait wait) BERTH_NO_THREAD_SAFETY_ANALYSIS;
@@ -158,7 +150,9 @@ class CachingAllocator final : public StreamObserver {
   /// The steps of sleep(): Reserve.
   [[nodiscard]] std::optional<Reserve::Sleep> begin_sleep(DeviceContext& context,
                                                           SleepContent content);
-  std::size_t finish_sleep(const Reserve::Sleep& begun) { return reserve_.finish_sleep(begun); }
+  Returned finish_sleep(const Reserve::Sleep& begun) { return reserve_.finish_sleep(begun); }
+  /// Errors  DriverError: the driver has refused a part of what finish_sleep() returns.
+  void require_asleep(const Returned& returned) const;
   void cancel_sleep(const Reserve::Sleep& begun) noexcept { reserve_.cancel_sleep(begun.number); }
   void wake(DeviceContext& context);
   [[nodiscard]] bool is_asleep() const;
@@ -285,6 +279,7 @@ class CachingAllocator final : public StreamObserver {
   [[nodiscard]] std::uint64_t changes_in_lock() const BERTH_REQUIRES(heap_.mutex);
   /// Throws if the request would not fit even if all memory were free.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(heap_.mutex);
+  [[noreturn]] void refuse_more(const char* state, const Returned& returned) const;
   [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(heap_.mutex);
   /// `bytes`: those that are asleep.
   [[noreturn]] void fail_to_wake(DeviceContext& context, std::size_t bytes);

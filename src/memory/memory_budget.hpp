@@ -52,6 +52,11 @@ class MemoryBudget {
     reserved_.fetch_sub(bytes);
     return false;
   }
+  /// Counts memory that exists, even beyond the limit.
+  void add(std::size_t bytes) {
+    reserved_.fetch_add(bytes);
+    if (whole_ != nullptr) whole_->add(bytes);
+  }
   void give_back(std::size_t bytes) {
     const std::size_t reserved = reserved_.fetch_sub(bytes);
     BERTH_CHECK(reserved >= bytes);  // bytes are given back once

@@ -128,10 +128,12 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
 }
 
 void Reserve::cancel(const Plan& plan) {
-  options_.budget.give_back(plan.bytes);
-  const MutexLock lock(heap_.mutex);
-  source_->cancel_growth(heap_.blocks, plan);
-  heap_.count_blocks();
+  {
+    const MutexLock lock(heap_.mutex);
+    source_->cancel_growth(heap_.blocks, plan);
+    heap_.count_blocks();
+  }
+  settle(plan.bytes);
 }
 
 bool Reserve::obtain(Request& request, Plan& plan) {
@@ -160,7 +162,7 @@ bool Reserve::obtain(Request& request, Plan& plan) {
 /// Without a lock, because this calls the driver.
 void Reserve::give_back_growth(const Plan& plan) noexcept {
   source_->give_back_growth(plan);
-  options_.budget.give_back(plan.bytes);
+  settle(plan.bytes);
 }
 
 Block* Reserve::enter(const Plan& plan, std::size_t bytes_requested, OwnerId owner) {
@@ -173,6 +175,7 @@ Block* Reserve::enter(const Plan& plan, std::size_t bytes_requested, OwnerId own
     BERTH_CHECK(options_.budget.reserved() >= heap_.counters.bytes_reserved.current);
   }
   heap_.count_blocks();
+  recount();  // the source may have used what it kept
   return block;
 }
 
@@ -215,110 +218,10 @@ bool Reserve::leaves_headroom(DeviceContext& context, std::size_t bytes) const {
   return free >= bytes && free - bytes >= options_.headroom_bytes;
 }
 
-std::size_t Reserve::give_back_for(const Request& request, std::vector<Freed> idle) {
-  std::size_t lacking = request.bytes;
-  {
-    const MutexLock lock(heap_.mutex);
-    if (heap_.blocks.has_granules()) {  // new granules are joined with its stream's
-      const std::size_t own =
-          heap_.blocks.whole_granules(request.owner) * heap_.blocks.granule_bytes();
-      lacking -= std::min(lacking, own);
-      std::erase_if(idle, [&](const Freed& freed) { return freed.owner == request.owner; });
-    }
-  }
-  return give_back_whole(lacking, idle);
-}
-
-std::size_t Reserve::give_back_whole(std::size_t bytes, std::span<const Freed> idle) {
-  const std::size_t given_back = give_back(bytes);
-  return given_back < bytes ? given_back + give_back(bytes - given_back, idle) : given_back;
-}
-
-std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle) {
-  std::size_t given_back = 0;
-  if (options_.isolates_streams) {
-    given_back = give_back_whole(bytes, idle);
-    if (given_back >= bytes) return given_back;
-  }
-  order_.open(idle);
-  return given_back + give_back(bytes - given_back);
-}
-
 void Reserve::set_idle_memory() {
   const std::vector<Freed> idle = order_.find_idle_blocks();
   const MutexLock lock(heap_.mutex);
   source_->set_idle_memory(heap_.blocks, idle);
-}
-
-std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
-  if (heap_.keeps_memory) return 0;
-  {
-    const MutexLock lock(heap_.mutex);
-    if (heap_.is_asleep) return 0;  // fell asleep meanwhile, without memory
-  }
-  const MemoryBudget::Change change(options_.budget);
-  source_->retry_refused();
-  std::size_t given_back = 0;
-  for (std::size_t more = 1; more > 0 && given_back < bytes; given_back += more) {
-    const DriverRefusal before = std::exchange(refusal_, {});
-    more = give_back_some(bytes - given_back, idle);  // tries again what was refused before
-    if (more == 0 && !refusal_) refusal_ = before;
-  }
-  return given_back;
-}
-
-std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> idle) {
-  std::vector<SegmentSource::Range> ranges;
-  {
-    const MutexLock lock(heap_.mutex);
-    std::size_t opened = 0;
-    for (const Freed& freed : idle) {  // held at once, so that no request takes it
-      if (opened >= bytes) break;
-      opened += heap_.blocks.transfer_whole(freed.owner, kUnowned, freed.serial, bytes - opened);
-    }
-    ranges = source_->plan_return(heap_.blocks, bytes);
-  }
-  using State = SegmentSource::Range::State;
-  std::size_t given_back = 0;
-  for (std::size_t index = 0; index < ranges.size(); ++index) {  // refused parts are added
-    BERTH_CHECK(ranges[index].held->state() == Block::State::held);
-    const bool is_new = ranges[index].state == State::held;
-    if (const DriverRefusal refusal =
-            is_new ? source_->give_back(ranges[index]) : DriverRefusal{}) {
-      refusal_ = refusal;
-      const MutexLock lock(heap_.mutex);
-      source_->separate_refused(heap_.blocks, ranges, index);
-    }
-    SegmentSource::Range& range = ranges[index];
-    const std::size_t range_bytes = range.held->bytes;
-    const bool is_gone = range.state != State::refused;
-    const bool is_kept = !is_gone && source_->keep(range);
-    const MutexLock lock(heap_.mutex);
-    if (is_kept) {
-      source_->cancel_return(heap_.blocks, std::move(range));
-      heap_.count_blocks();
-      continue;
-    }
-    source_->finish_return(heap_.blocks, std::move(range));
-    BERTH_CHECK(heap_.counters.bytes_reserved.current >= range_bytes);
-    options_.budget.release(range_bytes);
-    lower_gauge(heap_.counters.bytes_reserved, range_bytes);
-    ++heap_.counters.segments_released;
-    if (is_gone) given_back += range_bytes;
-    heap_.count_blocks();
-  }
-  return given_back;
-}
-
-std::size_t Reserve::unused_bytes(std::chrono::nanoseconds age, DemandHistory::Time now) {
-  const MutexLock lock(heap_.mutex);
-  heap_.apply_ledgers();
-  history_.add(now, heap_.demand.peak);
-  heap_.demand.peak = heap_.demand.current;
-  const auto needed = history_.most_since(now - age);
-  const std::size_t reserved = heap_.counters.bytes_reserved.current;
-  if (!needed || *needed >= reserved) return 0;
-  return heap_.blocks.whole_granules_of(reserved - *needed);
 }
 
 Reserve::GrowAheadResult Reserve::grow_ahead(std::size_t bytes) {
@@ -327,11 +230,11 @@ Reserve::GrowAheadResult Reserve::grow_ahead(std::size_t bytes) {
   if (!options_.budget.try_reserve(bytes)) return GrowAheadResult::at_limit;
   try {
     if (!source_->obtain(plan)) {
-      options_.budget.give_back(bytes);
+      settle(bytes);
       return GrowAheadResult::no_memory;
     }
   } catch (...) {
-    options_.budget.give_back(bytes);
+    settle(bytes);
     throw;
   }
   try {

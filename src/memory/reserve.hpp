@@ -103,6 +103,8 @@ class Reserve {
   /// without opening memory. Returns the number of bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Tries again to return what the driver has refused, also of sleep(). Returns the bytes.
+  std::size_t retry_refused() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Whether the driver has refused to take back memory since the last call, and the call that it
   /// refused. That memory stays reserved.
   DriverRefusal take_refusal() BERTH_REQUIRES(heap_.slow_mutex) {
@@ -128,8 +130,17 @@ class Reserve {
   /// mapped. nullopt: it is asleep, or another thread has woken it meanwhile.
   [[nodiscard]] std::optional<Sleep> begin_sleep(DeviceContext& context, SleepContent content)
       BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  /// The rest, unless another thread has woken it. Returns the bytes.
-  std::size_t finish_sleep(const Sleep& begun) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// Memory that a call has returned to the driver.
+  struct Returned {
+    std::size_t bytes = 0;
+    DriverRefusal refusal = {};  ///< by which the driver has refused more
+    void add(const Returned& more) {
+      bytes += more.bytes;
+      if (more.refusal) refusal = more.refusal;
+    }
+  };
+  /// The rest, unless another thread has woken it. What the driver refuses stays reserved.
+  Returned finish_sleep(const Sleep& begun) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Undoes begin_sleep().
   void cancel_sleep(std::uint64_t number) noexcept BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// False if there is no memory.
@@ -163,6 +174,13 @@ class Reserve {
       BERTH_REQUIRES(heap_.mutex);
   /// Undoes obtain(), if host memory for the heap cannot be allocated.
   void give_back_growth(const Plan& plan) noexcept BERTH_EXCLUDES(heap_.mutex);
+  /// Counts as reserved what the source keeps because the driver has refused it, and as asleep what
+  /// sleep() has returned, after each call of the source that may change them. What callers have
+  /// reserved in the budget for the same memory is given back afterwards, so that no other thread
+  /// reserves it meanwhile.
+  void recount() BERTH_REQUIRES(heap_.mutex);
+  /// Recounts, and gives back `bytes` of the budget.
+  void settle(std::size_t bytes) BERTH_EXCLUDES(heap_.mutex);
   /// Serves the request with `block`, otherwise with a block of the heap; false if there is none.
   bool serve(Request& request, const Plan& plan, Block* block) BERTH_REQUIRES(heap_.mutex);
   /// Bytes by which growth for the request would exceed slack_max.

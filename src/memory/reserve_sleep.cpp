@@ -107,20 +107,17 @@ std::optional<Reserve::Sleep> Reserve::begin_sleep(DeviceContext& context, Sleep
   }
 }
 
-std::size_t Reserve::finish_sleep(const Sleep& begun) {
+Reserve::Returned Reserve::finish_sleep(const Sleep& begun) {
   const MutexLock slow(heap_.slow_mutex);
-  if (!is_asleep_since(begun.number)) return 0;
+  if (!is_asleep_since(begun.number)) return {};
   BERTH_CHECK(has_memory_asleep_);  // a sleep ends once
   const MemoryBudget::Change change(options_.budget);
-  const std::size_t bytes = source_->sleep(begun.stitched);
+  const DriverRefusal refusal = source_->sleep(begun.stitched);
   has_memory_asleep_ = false;
-  options_.budget.release(bytes);
   const MutexLock lock(heap_.mutex);
   BERTH_CHECK(heap_.counters.bytes_asleep.current == 0);
-  BERTH_CHECK(heap_.counters.bytes_reserved.current >= bytes);
-  lower_gauge(heap_.counters.bytes_reserved, bytes);
-  raise_gauge(heap_.counters.bytes_asleep, bytes);
-  return bytes;
+  recount();
+  return {heap_.counters.bytes_asleep.current, refusal};
 }
 
 void Reserve::cancel_sleep(std::uint64_t number) noexcept {
@@ -138,10 +135,10 @@ bool Reserve::obtain_asleep(DeviceContext& context, std::size_t bytes) {
   try {
     has_memory = leaves_headroom(context, bytes) && source_->wake();
   } catch (...) {
-    options_.budget.give_back(bytes);
+    settle(bytes);
     throw;
   }
-  if (!has_memory) options_.budget.give_back(bytes);
+  if (!has_memory) settle(bytes);
   return has_memory;
 }
 
@@ -168,14 +165,15 @@ bool Reserve::try_to_wake(DeviceContext& context) BERTH_NO_THREAD_SAFETY_ANALYSI
     } catch (...) {
       const MemoryBudget::Change change(options_.budget);
       source_->sleep(stitched);
+      const MutexLock lock(heap_.mutex);
+      recount();
       options_.budget.release(bytes);
       throw;
     }
   }
   content_.clear();
+  settle(bytes);
   const MutexLock lock(heap_.mutex);
-  lower_gauge(heap_.counters.bytes_asleep, bytes);
-  raise_gauge(heap_.counters.bytes_reserved, bytes);
   heap_.is_asleep = false;
   return true;
 }

@@ -309,9 +309,16 @@ std::size_t DeviceMemory::sleep(std::string_view name, SleepContent content) {
     for (const auto& [pool, sleep] : begun) pool->cancel_sleep(sleep);
     throw;
   }
-  std::size_t bytes = 0;  // nothing fails from here on, because content may be lost
-  for (const auto& [pool, sleep] : begun) bytes += pool->finish_sleep(sleep);
-  return bytes;
+  // From here on all fall asleep, because content may be lost.
+  Reserve::Returned all;
+  const DevicePool* refused = nullptr;
+  for (const auto& [pool, sleep] : begun) {
+    const Reserve::Returned returned = pool->finish_sleep(sleep);
+    all.add(returned);
+    if (returned.refusal) refused = pool;
+  }
+  if (refused != nullptr) refused->require_asleep(all);
+  return all.bytes;
 }
 
 void DeviceMemory::wake(std::string_view name) {

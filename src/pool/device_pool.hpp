@@ -102,7 +102,12 @@ class DevicePool final : public Allocator, public MappedMemory {
   [[nodiscard]] std::optional<Reserve::Sleep> begin_sleep(SleepContent content) {
     return allocator_.begin_sleep(context_, content);
   }
-  std::size_t finish_sleep(const Reserve::Sleep& begun) { return allocator_.finish_sleep(begun); }
+  Reserve::Returned finish_sleep(const Reserve::Sleep& begun) {
+    return allocator_.finish_sleep(begun);
+  }
+  void require_asleep(const Reserve::Returned& returned) const {
+    allocator_.require_asleep(returned);
+  }
   void cancel_sleep(const Reserve::Sleep& begun) noexcept { allocator_.cancel_sleep(begun); }
   void wake() { allocator_.wake(context_); }
   [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }

@@ -111,9 +111,9 @@ class Examination {
                "allocated blocks hold");
     expect_sum("bytes_active", counters.bytes_active, sums_.bytes_allocated + sums_.bytes_pending,
                "allocated and pending blocks hold");
-    const std::uint64_t held = counters.bytes_reserved.current + counters.bytes_asleep.current;
+    const std::uint64_t held = bytes_in_segments();
     if (held != sums_.bytes_segments) {
-      report("bytes_reserved and bytes_asleep are {}, segments hold {}", held,
+      report("bytes_reserved and bytes_asleep without bytes_refused are {}, segments hold {}", held,
              sums_.bytes_segments);
     }
     expect_sum("blocks_allocated", counters.blocks_allocated, sums_.blocks_allocated,
@@ -126,6 +126,12 @@ class Examination {
              snapshot_.largest_free_block_bytes, sums_.largest_free_block_bytes);
   }
 
+  [[nodiscard]] std::uint64_t bytes_in_segments() const {
+    const MemoryCounters& counters = snapshot_.counters;
+    return counters.bytes_reserved.current + counters.bytes_asleep.current -
+           counters.bytes_refused.current;
+  }
+
   void expect_sum(const char* name, const Gauge& gauge, std::uint64_t sum, const char* what) {
     if (gauge.current != sum) report("{} is {}, {} {}", name, gauge.current, what, sum);
   }
@@ -136,9 +142,9 @@ class Examination {
                    counters.bytes_allocated);
     expect_at_most("bytes_allocated", counters.bytes_allocated, "bytes_active",
                    counters.bytes_active);
-    const std::uint64_t held = counters.bytes_reserved.current + counters.bytes_asleep.current;
+    const std::uint64_t held = bytes_in_segments();
     if (counters.bytes_active.current > held) {
-      report("bytes_active is {}, above bytes_reserved and bytes_asleep with {}",
+      report("bytes_active is {}, above bytes_reserved and bytes_asleep without bytes_refused, {}",
              counters.bytes_active.current, held);
     }
 #define BERTH_EXPECT_PEAK(name, help)             \

@@ -275,7 +275,7 @@ TEST_CASE("granules that on_map refuses after a refused unmap are not used befor
   CHECK_THROWS_AS(test.memory->trim(), DriverError);
   CHECK(test.watch.nothing_announced());
   CHECK(test.watch.bytes_mapped() == 4_MiB);
-  CHECK(test.memory->counters().bytes_reserved.current == 0);
+  CHECK(test.memory->counters().bytes_reserved.current == 4_MiB);
   test.watch.refuses_range = [] { return false; };
   Allocation again = test.memory->allocate(4_MiB, test.stream);
   CHECK(test.watch.bytes_announced() == 4_MiB);
@@ -314,7 +314,7 @@ TEST_CASE("a segment that neither on_map nor the driver accepts serves a later r
     CHECK_THROWS_AS(static_cast<void>(pool.allocate(20_MiB, test.stream)), MappingWatch::Refused);
     CHECK(test.watch.nothing_announced());
     CHECK(test.watch.bytes_mapped() == 20_MiB);
-    CHECK(pool.counters().bytes_reserved.current == 0);
+    CHECK(pool.counters().bytes_reserved.current == 20_MiB);
     test.watch.refuses_range = [] { return false; };
 
     // It is too small for this request, and the driver still refuses it.
@@ -352,7 +352,7 @@ TEST_CASE(
     CHECK(test.reports.mention("on_map has failed: the library cannot register it"));
     CHECK(test.watch.nothing_announced());
     CHECK(test.watch.bytes_mapped() == 30_MiB);
-    CHECK(pool.trim() == 0);
+    CHECK_THROWS_AS(pool.trim(), DriverError);
     CHECK(test.watch.unmaps() == 1);
     test.watch.refuses_range = [] { return false; };
     Allocation block = pool.allocate(30_MiB, test.stream);

@@ -134,4 +134,112 @@ TEST_CASE("a granule that another mapping still shows stays reserved") {
   CHECK(refused == 3);  // the second addresses; the others are tried again in the same call
 }
 
+TEST_CASE("memory that the driver refuses of sleep() stays reserved until a trim returns it") {
+  for (const DriverCall call : {DriverCall::mem_unmap, DriverCall::mem_release}) {
+    for (const bool for_graphs : {false, true}) {
+      CAPTURE(std::string(kDriverCallNames[std::size_t(call)]));
+      CAPTURE(for_graphs);
+      RefusedReturn test(Kind::granules);
+      MemoryPool pool = test.memory.create_pool({.name = "own", .for_graphs = for_graphs});
+      Allocation block = pool.allocate(20_MiB, test.work);
+      const auto reserved = [&] { return pool.counters().bytes_reserved.current; };
+      const auto asleep = [&] { return pool.counters().bytes_asleep.current; };
+      test.tap.after(call, [&] { test.tap.refuse_all(call, CUDA_ERROR_UNKNOWN); });
+      const std::string refusal = message_of<DriverError>([&] { return pool.sleep(); });
+      CHECK(contains(refusal,
+                     "own is asleep; the driver has taken back 2.00 MiB, and refuses "
+                     "more: " +
+                         std::string(kDriverCallNames[std::size_t(call)])));
+      CHECK(pool.is_asleep());
+      CHECK(reserved() == 18_MiB);
+      CHECK(asleep() == 2_MiB);
+      CHECK(test.used() == 18_MiB);
+      CHECK(pool.sleep() == 0);
+      CHECK_THROWS_AS(pool.trim(), DriverError);
+      CHECK_THROWS_AS(test.memory.trim(), DriverError);
+      check_whole(pool);
+
+      SUBCASE("which the pool does") {
+        test.tap.allow(call);
+        CHECK(pool.trim() == 18_MiB);
+      }
+      SUBCASE("which the device does") {
+        test.tap.allow(call);
+        CHECK(test.memory.trim() == 18_MiB);
+      }
+      SUBCASE("which another pool's request does") {
+        test.tap.allow(call);
+        CHECK(test.memory.allocate(64_MiB, test.work).data() != nullptr);
+        test.memory.trim();
+      }
+      SUBCASE("unless the pool wakes and uses it") {
+        pool.wake();
+        CHECK(reserved() == 20_MiB);
+        CHECK(asleep() == 0);
+        CHECK(test.used() == 20_MiB);
+        test.tap.allow(call);
+        CHECK(pool.sleep() == 20_MiB);
+      }
+      CHECK(reserved() == 0);
+      CHECK(asleep() == 20_MiB);
+      CHECK(test.used() == 0);
+      pool.wake();
+      CHECK(reserved() == 20_MiB);
+      CHECK(asleep() == 0);
+      check_whole(pool);
+    }
+  }
+}
+
+TEST_CASE("all pools of a name are asleep if the driver refuses memory of one") {
+  RefusedReturn test(Kind::granules);
+  MemoryPool first = test.memory.create_pool({.name = "own"});
+  MemoryPool second = test.memory.create_pool({.name = "own"});
+  const Allocation a = first.allocate(4_MiB, test.work);
+  const Allocation b = second.allocate(6_MiB, test.work);
+  test.tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, 1);
+  const std::string refusal = message_of<DriverError>([&] { return test.memory.sleep("own"); });
+  CHECK(contains(refusal, "is asleep; the driver has taken back 8.00 MiB, and refuses more"));
+  CHECK(first.is_asleep());
+  CHECK(second.is_asleep());
+  CHECK(test.used() == 2_MiB);
+  CHECK(test.memory.trim() == 2_MiB);
+  test.memory.wake("own");
+  CHECK(test.used() == 10_MiB);
+}
+
+TEST_CASE("memory of a failed growth that the driver refuses to take back stays reserved") {
+  for (const Kind kind : {Kind::granules, Kind::contiguous}) {
+    CAPTURE(kind == Kind::contiguous);
+    RefusedReturn test(kind);
+    test.memory.set_limits({.bytes_reserved_max = 40_MiB});
+    test.tap.refuse(DriverCall::mem_set_access, CUDA_ERROR_UNKNOWN, 1);
+    test.tap.refuse_all(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
+    CHECK_THROWS_AS(static_cast<void>(test.allocator().allocate_raw(30_MiB, test.work)),
+                    DriverError);
+    CHECK(test.used() == 30_MiB);
+    CHECK(test.reserved() == 30_MiB);
+    CHECK(test.memory.counters().bytes_reserved.current + (test.pool ? test.reserved() : 0) ==
+          30_MiB);
+    CHECK_THROWS_AS(static_cast<void>(test.allocator().allocate_raw(20_MiB, test.work)),
+                    OutOfMemory);  // the limit
+    CHECK(test.used() == 30_MiB);
+    CHECK_THROWS_AS(test.memory.trim(), DriverError);
+    test.tap.allow(DriverCall::mem_unmap);
+    SUBCASE("until a trim returns it") {
+      CHECK(test.memory.trim() == 30_MiB);
+    }
+    SUBCASE("until a request needs it") {
+      void* const other = test.allocator().allocate_raw(20_MiB, test.work);
+      CHECK(test.used() == test.reserved());
+      CHECK(test.used() <= 40_MiB);
+      test.allocator().deallocate(other);
+      test.memory.trim();
+    }
+    CHECK(test.used() == 0);
+    CHECK(test.reserved() == 0);
+    check_whole(test.allocator());
+  }
+}
+
 }  // namespace refused_return_test

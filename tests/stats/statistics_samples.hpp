@@ -35,13 +35,14 @@ inline MemorySnapshot snapshot_that_adds_up() {
   counters.bytes_requested = {3_MiB + 1000, 6_MiB};
   counters.bytes_allocated = {4_MiB, 7_MiB};
   counters.bytes_active = {5_MiB, 8_MiB};
-  counters.bytes_reserved = {11_MiB, 15_MiB};
+  counters.bytes_reserved = {11_MiB + 512_KiB, 15_MiB};
   counters.blocks_allocated = {2, 20};
   counters.blocks_pending = {1, 10};
   counters.blocks_free = {2, 30};
   counters.bytes_metadata = {96_KiB, 192_KiB};
   counters.bytes_asleep = {1_MiB, 4_MiB};
   counters.blocks_in_graphs = {1, 3};
+  counters.bytes_refused = {512_KiB, 1_MiB};
   counters.allocations = 1234567;
   counters.frees = 1234565;
   counters.frees_deferred = 44;

@@ -71,7 +71,7 @@ cuda:1    80.0 GiB  00000000:1A:00.0  NVIDIA H100 80GB HBM3
 hidden    24.0 GiB  00000000:1B:00.0  NVIDIA GeForce RTX 4090
 
 cuda:0
-  reserved  11.0 MiB and 1.00 MiB asleep = 5.00 MiB active + 7.00 MiB cached
+  reserved  11.5 MiB and 1.00 MiB asleep = 5.00 MiB active + 7.00 MiB cached + 512 KiB refused
   cached    7.00 MiB in 2 holes, the largest 5.00 MiB
   waste     150.0 %: peak reserved 15.0 MiB / peak requested 6.00 MiB - 1
 
@@ -79,13 +79,14 @@ cuda:0
   bytes_requested      3.00 MiB     6.00 MiB
   bytes_allocated      4.00 MiB     7.00 MiB
   bytes_active         5.00 MiB     8.00 MiB
-  bytes_reserved       11.0 MiB     15.0 MiB
+  bytes_reserved       11.5 MiB     15.0 MiB
   blocks_allocated            2           20
   blocks_pending              1           10
   blocks_free                 2           30
   bytes_metadata       96.0 KiB      192 KiB
   bytes_asleep         1.00 MiB     4.00 MiB
   blocks_in_graphs            1            3
+  bytes_refused         512 KiB     1.00 MiB
 
   allocations      1,234,567  allocations that succeeded
   frees            1,234,565  frees

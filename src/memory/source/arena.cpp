@@ -120,11 +120,19 @@ DriverRefusal Arena::unmap_granule(std::size_t granule) noexcept {
   return refusal;
 }
 
+DriverRefusal Arena::unmap_unless_held(std::size_t granule) noexcept {
+  if (!is_held_[granule]) return unmap_granule(granule);
+  is_held_[granule] = false;
+  set_stuck(granule, true);
+  return {};
+}
+
 void Arena::set_stuck(std::size_t granule, bool is_stuck) noexcept {
   if (is_stuck_[granule] == is_stuck) return;
   is_stuck_[granule] = is_stuck;
   BERTH_CHECK(is_stuck || stuck_count_ > 0);
   stuck_count_ += is_stuck ? 1 : -1;
+  if (is_asleep_[granule]) stuck_asleep_count_ += is_stuck ? 1 : -1;
 }
 
 bool Arena::map(std::uintptr_t address, std::size_t bytes) {
@@ -172,12 +180,7 @@ DriverRefusal Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
   DriverRefusal last;
   for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
     BERTH_CHECK(handles_[granule] != 0);
-    if (is_held_[granule]) {
-      is_held_[granule] = false;
-      set_stuck(granule, true);
-    } else if (const DriverRefusal refusal = unmap_granule(granule)) {
-      last = refusal;
-    }
+    if (const DriverRefusal refusal = unmap_unless_held(granule)) last = refusal;
   }
   return last;
 }
@@ -192,34 +195,29 @@ bool Arena::keep(std::uintptr_t address, std::size_t bytes) noexcept {
   return true;
 }
 
-void Arena::retry_stuck() noexcept {
-  if (stuck_count_ == 0) return;
+DriverRefusal Arena::retry_stuck() noexcept {
+  DriverRefusal last;
+  if (stuck_count_ == 0) return last;
   const ContextScope scope(context_, std::nothrow);
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
-    if (is_stuck_[granule]) unmap_granule(granule);
+    if (!is_stuck_[granule]) continue;
+    if (const DriverRefusal refusal = unmap_unless_held(granule)) last = refusal;
   }
+  return last;
 }
 
-std::size_t Arena::sleep() noexcept {
+DriverRefusal Arena::sleep() noexcept {
+  BERTH_CHECK(asleep_count_ == 0);
   const ContextScope scope(context_, std::nothrow);
   withdraw_all();
-  const bool remembers = asleep_count_ > 0;
-  std::size_t released = 0;
+  DriverRefusal last;
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
-    if (!remembers && handles_[granule] != 0 && !is_stuck_[granule]) {
-      is_asleep_[granule] = true;
-      ++asleep_count_;
-    }
-    const bool is_held = is_held_[granule];
-    is_held_[granule] = false;
-    if (!is_asleep_[granule]) continue;
-    if (is_held)
-      set_stuck(granule, true);
-    else
-      unmap_granule(granule);
-    released += handles_[granule] == 0;
+    if (handles_[granule] == 0 || is_stuck_[granule]) continue;
+    is_asleep_[granule] = true;
+    ++asleep_count_;
+    if (const DriverRefusal refusal = unmap_unless_held(granule)) last = refusal;
   }
-  return released * granule_bytes_;
+  return last;
 }
 
 bool Arena::wake() {
@@ -243,6 +241,7 @@ bool Arena::wake() {
     undo();
     throw;
   }
+  BERTH_CHECK(stuck_asleep_count_ == 0);
   is_asleep_.assign(handles_.size(), false);
   asleep_count_ = 0;
   return true;

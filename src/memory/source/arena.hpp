@@ -62,15 +62,23 @@ class Arena {
   /// Announces a range of stuck granules, which are in use again then. False if on_map throws,
   /// which is reported.
   bool keep(std::uintptr_t address, std::size_t bytes) noexcept;
-  /// Tries again to unmap stuck granules. Not while the arena is asleep.
-  void retry_stuck() noexcept;
+  /// Tries again to unmap stuck granules, but those of hold(). Returns the last refusal.
+  DriverRefusal retry_stuck() noexcept;
+  /// The bytes of stuck granules, but those that are asleep.
+  [[nodiscard]] std::size_t stuck_bytes() const {
+    return (stuck_count_ - stuck_asleep_count_) * granule_bytes_;
+  }
   void unmap_all() noexcept;
 
-  /// Unmaps all granules and remembers which were mapped. The device must be done with them.
-  /// Returns the bytes that were returned: a granule that the driver refuses to unmap keeps its
-  /// memory.
-  std::size_t sleep() noexcept;
-  /// The next sleep() or unmap() keeps the memory of `granule`, which is mapped elsewhere.
+  /// Unmaps all granules in use and remembers them. The device must be done with them. Granules
+  /// that the driver refuses are stuck; the result is the last refusal.
+  DriverRefusal sleep() noexcept;
+  /// The bytes that sleep() has returned.
+  [[nodiscard]] std::size_t asleep_bytes() const {
+    return (asleep_count_ - stuck_asleep_count_) * granule_bytes_;
+  }
+  /// The next sleep(), unmap() or retry_stuck() keeps the memory of `granule`, which is mapped
+  /// elsewhere.
   void hold(std::size_t granule) noexcept { is_held_[granule] = true; }
   /// Backs the same granules with new memory. False if the driver has no memory left; the arena is
   /// still asleep then.
@@ -82,6 +90,7 @@ class Arena {
   bool map_granule(std::size_t granule);
   bool map_granules(std::size_t first, std::size_t end);
   DriverRefusal unmap_granule(std::size_t granule) noexcept;
+  DriverRefusal unmap_unless_held(std::size_t granule) noexcept;
   void set_stuck(std::size_t granule, bool is_stuck) noexcept;
   /// Says of all granules that are in use that they are about to be unmapped.
   void withdraw_all() const noexcept;
@@ -101,10 +110,11 @@ class Arena {
   std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0: unmapped
   // By granule, allocated in advance because sleep() cannot fail.
   std::vector<bool> is_asleep_;  ///< to be mapped again
-  std::vector<bool> is_held_;    ///< the next sleep() or unmap() keeps its memory
+  std::vector<bool> is_held_;    ///< hold()
   std::vector<bool> is_stuck_;   ///< the driver refused to unmap it; still usable
   std::size_t asleep_count_ = 0;
   std::size_t stuck_count_ = 0;
+  std::size_t stuck_asleep_count_ = 0;  ///< both
 };
 
 }  // namespace berth

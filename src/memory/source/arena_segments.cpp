@@ -312,8 +312,7 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
 DriverRefusal ArenaSegments::unmap(const Block& held) noexcept {
   const DriverRefusal shown =
       windows_.hold_refused(granule_at(held.address), granule_at(held.end()));
-  const DriverRefusal unmapped = arena_.unmap(held.address, held.bytes);
-  return unmapped ? unmapped : shown;
+  return last_of(shown, arena_.unmap(held.address, held.bytes));
 }
 
 DriverRefusal ArenaSegments::give_back(const Range& range) noexcept {
@@ -360,15 +359,15 @@ bool ArenaSegments::keep(const Range& range) noexcept {
   return true;
 }
 
-std::size_t ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {
+DriverRefusal ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {
   if (retention_ == WindowRetention::bounded) {
     windows_.drop_unused([&](std::uintptr_t address, std::size_t bytes) {
       const auto first = stitched.lower_bound(address);
       return first != stitched.end() && *first < address + bytes;
     });
   }
-  windows_.sleep();
-  return arena_.sleep();
+  const DriverRefusal shown = windows_.sleep();
+  return last_of(shown, arena_.sleep());
 }
 
 bool ArenaSegments::wake() {

@@ -59,9 +59,10 @@ class ArenaSegments final : public SegmentSource {
   void separate_refused(BlockHeap& heap, std::vector<Range>& ranges,
                         std::size_t index) noexcept override;
   bool keep(const Range& range) noexcept override;
-  void retry_refused() noexcept override {
-    windows_.retry_refused();
-    arena_.retry_stuck();
+  [[nodiscard]] std::size_t refused_bytes() const override { return arena_.stuck_bytes(); }
+  DriverRefusal retry_refused() noexcept override {
+    const DriverRefusal shown = windows_.retry_refused();
+    return last_of(shown, arena_.retry_stuck());
   }
   void finish_return(BlockHeap& heap, Range&& range) override;
   void grant_access(DeviceContext& user) override {
@@ -69,7 +70,8 @@ class ArenaSegments final : public SegmentSource {
     arena_.grant_access(access_by(user));
   }
   void require_sleep() const override {}
-  std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
+  DriverRefusal sleep(const std::set<std::uintptr_t>& stitched) override;
+  [[nodiscard]] std::size_t asleep_bytes() const override { return arena_.asleep_bytes(); }
   bool wake() override;
   void give_back_all(const BlockHeap&) noexcept override {
     windows_.drop_all();
@@ -85,6 +87,9 @@ class ArenaSegments final : public SegmentSource {
   };
 
  private:
+  static DriverRefusal last_of(const DriverRefusal& shown, const DriverRefusal& unmapped) {
+    return unmapped ? unmapped : shown;
+  }
   /// Mappings that windows keep, for each granule that has memory. Recorded programs need up to
   /// nine; the rest is margin. With half of it, ten streams that take turns map four times as much.
   /// This number determines the address space: 3 TiB for a device of 80 GiB, far below the

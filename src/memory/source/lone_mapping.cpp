@@ -5,8 +5,8 @@
 
 namespace berth {
 
-std::uintptr_t map_alone(DeviceContext& context, CUmemGenericAllocationHandle handle,
-                         std::size_t bytes, std::span<const CUmemAccessDesc> access) {
+std::uintptr_t map_without_access(DeviceContext& context, CUmemGenericAllocationHandle handle,
+                                  std::size_t bytes) {
   const Driver& driver = context.driver();
   const ContextScope scope(context);
   make_host_progress(context);
@@ -17,12 +17,22 @@ std::uintptr_t map_alone(DeviceContext& context, CUmemGenericAllocationHandle ha
     return 0;
   const CUresult mapped = driver.try_mem_map(address, bytes, std::size_t{0}, handle, 0ULL);
   if (mapped != CUDA_SUCCESS) driver.mem_address_free_or_report(address, bytes);
-  if (!driver.succeeded(DriverCall::mem_map, mapped, CUDA_ERROR_OUT_OF_MEMORY)) return 0;
-  const CUresult allowed = driver.try_mem_set_access(address, bytes, access.data(), access.size());
-  if (allowed != CUDA_SUCCESS) unmap_alone(context, address, bytes);
-  return driver.succeeded(DriverCall::mem_set_access, allowed, CUDA_ERROR_OUT_OF_MEMORY)
+  return driver.succeeded(DriverCall::mem_map, mapped, CUDA_ERROR_OUT_OF_MEMORY)
              ? static_cast<std::uintptr_t>(address)
              : 0;
+}
+
+std::uintptr_t map_alone(DeviceContext& context, CUmemGenericAllocationHandle handle,
+                         std::size_t bytes, std::span<const CUmemAccessDesc> access) {
+  const Driver& driver = context.driver();
+  const ContextScope scope(context);
+  const std::uintptr_t address = map_without_access(context, handle, bytes);
+  if (address == 0) return 0;
+  const CUresult allowed =
+      driver.try_mem_set_access(CUdeviceptr{address}, bytes, access.data(), access.size());
+  if (allowed != CUDA_SUCCESS) unmap_alone(context, address, bytes);
+  return driver.succeeded(DriverCall::mem_set_access, allowed, CUDA_ERROR_OUT_OF_MEMORY) ? address
+                                                                                         : 0;
 }
 
 DriverRefusal unmap_alone(DeviceContext& context, std::uintptr_t address,

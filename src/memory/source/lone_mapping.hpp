@@ -19,6 +19,10 @@ namespace berth {
 std::uintptr_t map_alone(DeviceContext& context, CUmemGenericAllocationHandle handle,
                          std::size_t bytes, std::span<const CUmemAccessDesc> access);
 
+/// The same without access. Returns 0 where map_alone() does.
+std::uintptr_t map_without_access(DeviceContext& context, CUmemGenericAllocationHandle handle,
+                                  std::size_t bytes);
+
 /// Undoes map_alone(). The device must be done with the memory. If the driver refuses, this is
 /// reported, and the result is the refusal; the memory is still mapped then.
 DriverRefusal unmap_alone(DeviceContext& context, std::uintptr_t address,

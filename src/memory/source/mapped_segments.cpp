@@ -39,12 +39,20 @@ bool MappedSegments::create(Growth& growth) {
     driver.mem_release_or_report(handle);
     throw;
   }
-  if (!mapped) driver.mem_release_or_report(handle);
-  return mapped;
+  if (!mapped) {
+    driver.mem_release_or_report(handle);
+    return false;
+  }
+  const CUresult allowed = driver.try_mem_set_access(CUdeviceptr{growth.address}, growth.bytes,
+                                                     access_.data(), access_.size());
+  if (allowed != CUDA_SUCCESS) {
+    destroy_or_keep({.address = growth.address, .bytes = growth.bytes, .is_usable = false});
+  }
+  return driver.succeeded(DriverCall::mem_set_access, allowed, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
-  growth.address = map_alone(context_, handle, growth.bytes, access_);
+  growth.address = map_without_access(context_, handle, growth.bytes);
   if (growth.address == 0) return false;
   try {
     const MutexLock lock(mutex_);

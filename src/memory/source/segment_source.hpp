@@ -74,7 +74,7 @@ class SegmentSource {
   /// be joined. nullopt if there is no address space. `joining`: whether memory may be joined.
   virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                             Joining joining) = 0;
-  /// False if the driver has no memory left. On failure nothing was obtained.
+  /// False if the driver has no memory left. What was obtained before a failure is returned.
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;
   /// Adds the obtained memory to the heap as free memory of `owner`, with adjacent unowned memory
@@ -83,8 +83,7 @@ class SegmentSource {
   /// is unchanged.
   virtual Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                                OwnerId owner) = 0;
-  /// Undoes obtain() after finish_growth() has thrown. If the driver refuses, the source keeps the
-  /// memory for a later growth.
+  /// Undoes obtain() after finish_growth() has thrown.
   virtual void give_back_growth(const Growth& growth) noexcept = 0;
   /// Undoes plan_growth().
   virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
@@ -117,8 +116,11 @@ class SegmentSource {
   virtual void cancel_return(BlockHeap& heap, Range&& range) {
     heap.release_held(*range.held, Block::State::free, kUnowned);
   }
-  /// Tries again to return what no heap has because the driver refused it.
-  virtual void retry_refused() noexcept = 0;
+  /// Bytes that the source keeps for a later growth, and that no heap has, because the driver
+  /// refused to take them back.
+  [[nodiscard]] virtual std::size_t refused_bytes() const = 0;
+  /// Tries again to return them, and what the driver refused of sleep(). Returns the last refusal.
+  virtual DriverRefusal retry_refused() noexcept = 0;
 
   /// Allows another device access to all present and future memory, if peer access of contexts does
   /// not suffice.
@@ -127,9 +129,12 @@ class SegmentSource {
 
   /// Errors  NotSupported: this memory cannot be obtained again at its addresses.
   virtual void require_sleep() const = 0;
-  /// Returns all memory, live or not, and keeps the addresses. Returns the bytes. The device must
-  /// be done with it. `stitched`: addresses of stitched blocks. After require_sleep().
-  virtual std::size_t sleep(const std::set<std::uintptr_t>& stitched) = 0;
+  /// Returns all memory, live or not, and keeps the addresses. The device must be done with it. If
+  /// the driver refuses a part of it, that part is still there, and the result is the refusal.
+  /// `stitched`: addresses of stitched blocks. After require_sleep().
+  virtual DriverRefusal sleep(const std::set<std::uintptr_t>& stitched) = 0;
+  /// Bytes of the heap that sleep() has returned.
+  [[nodiscard]] virtual std::size_t asleep_bytes() const { return 0; }
   /// Obtains it again at the same addresses. False if the driver has no memory left; it is still
   /// asleep then.
   /// Errors  DriverError: it is still asleep.

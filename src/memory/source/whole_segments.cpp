@@ -51,31 +51,39 @@ bool WholeSegments::keep(const Range& range) noexcept {
   return false;
 }
 
-void WholeSegments::retry_refused() noexcept {
-  for (const Segment& segment : exchange_refused()) destroy_or_keep(segment);
+DriverRefusal WholeSegments::retry_refused() noexcept {
+  DriverRefusal last;
+  for (const Segment& segment : exchange_refused()) {
+    if (const DriverRefusal refusal = destroy_or_keep(segment)) last = refusal;
+  }
+  return last;
 }
 
-void WholeSegments::destroy_or_keep(const Segment& segment) noexcept {
-  if (destroy(segment.address)) keep(segment);
+DriverRefusal WholeSegments::destroy_or_keep(const Segment& segment) noexcept {
+  const DriverRefusal refusal = destroy(segment.address);
+  if (refusal) keep(segment);
+  return refusal;
 }
 
 void WholeSegments::keep(const Segment& segment) noexcept {
   try {
     const MutexLock lock(refused_mutex_);
     refused_.push_back(segment);
+    refused_bytes_ += segment.bytes;
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the refusal was reported
   }
 }
 
 std::vector<WholeSegments::Segment> WholeSegments::exchange_refused() noexcept {
   const MutexLock lock(refused_mutex_);
+  refused_bytes_ = 0;
   return std::exchange(refused_, {});
 }
 
 bool WholeSegments::take_refused(Growth& growth) {
   bool is_taken = false;
   for (const Segment& segment : exchange_refused()) {
-    if (!is_taken && segment.bytes == growth.bytes) {
+    if (!is_taken && segment.is_usable && segment.bytes == growth.bytes) {
       growth.address = segment.address;
       is_taken = true;
     } else {
@@ -143,9 +151,9 @@ void WholeSegments::require_sleep() const {
       "come back at their addresses");
 }
 
-std::size_t WholeSegments::sleep(const std::set<std::uintptr_t>&) {
+DriverRefusal WholeSegments::sleep(const std::set<std::uintptr_t>&) {
   require_sleep();
-  return 0;
+  return {};
 }
 
 void WholeSegments::give_back_all(const BlockHeap& heap) noexcept {

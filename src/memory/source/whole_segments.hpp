@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,26 +51,31 @@ class WholeSegments : public SegmentSource {
     return free_segment({range.held->address, range.held->bytes});
   }
   bool keep(const Range& range) noexcept override;
-  void retry_refused() noexcept override;
+  [[nodiscard]] std::size_t refused_bytes() const override { return refused_bytes_; }
+  DriverRefusal retry_refused() noexcept override;
   void finish_return(BlockHeap& heap, Range&& range) override;
   void cancel_return(BlockHeap& heap, Range&& range) override;
   void require_sleep() const override;
-  std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
+  DriverRefusal sleep(const std::set<std::uintptr_t>& stitched) override;
   bool wake() override { return true; }
   void give_back_all(const BlockHeap& heap) noexcept override;
 
  protected:
+  struct Segment {
+    std::uintptr_t address;
+    std::size_t bytes;
+    bool is_usable = true;  ///< otherwise the device has no access to it
+  };
+  /// For a segment that no heap has, and that the program does not know. Keeps the segment if the
+  /// result is a refusal.
+  DriverRefusal destroy_or_keep(const Segment& segment) noexcept;
+
   /// Segments that are free as a whole and unowned, the smallest first.
   static std::vector<Block*> whole_segments(const BlockHeap& heap);
   /// Holds the first of them, up to `bytes`.
   static std::vector<Range> hold(BlockHeap& heap, std::span<Block* const> whole, std::size_t bytes);
 
  private:
-  struct Segment {
-    std::uintptr_t address;
-    std::size_t bytes;
-  };
-
   /// Obtains a segment from the driver, and sets its address. False if there is no memory left.
   /// Errors  DriverError.
   virtual bool create(Growth& growth) = 0;
@@ -79,8 +85,6 @@ class WholeSegments : public SegmentSource {
 
   /// The same for a segment that the program knows, which is withdrawn first.
   DriverRefusal free_segment(const Segment& segment) noexcept;
-  /// For a segment that no heap has, and that the program does not know.
-  void destroy_or_keep(const Segment& segment) noexcept;
   void keep(const Segment& segment) noexcept;
   /// Uses a refused segment of this size, and returns the others, if the driver accepts them now.
   bool take_refused(Growth& growth);
@@ -93,6 +97,7 @@ class WholeSegments : public SegmentSource {
   Mutex refused_mutex_;
   /// Segments that no heap has, because the driver refused their return.
   std::vector<Segment> refused_ BERTH_GUARDED_BY(refused_mutex_);
+  std::atomic<std::size_t> refused_bytes_ = 0;
 };
 
 /// Device memory from cuMemAlloc.

@@ -237,27 +237,28 @@ void Windows::drop(Number window) noexcept {
 }
 
 DriverRefusal Windows::hold_refused(GranuleNumber first, GranuleNumber end) noexcept {
-  if (stuck_count_ == 0) return {};
+  if (stuck_count_ == 0 && !asleep_) return {};
   DriverRefusal refusal;
   for (const Slot& slot : slots_) {
-    if (slot.window != kStuck || slot.granule < first || slot.granule >= end) continue;
+    if (!is_refused(slot) || slot.granule < first || slot.granule >= end) continue;
     arena_.hold(slot.granule);
     refusal = refusal_;
   }
   return refusal;
 }
 
-void Windows::retry_refused() noexcept {
-  if (stuck_count_ == 0) return;
+DriverRefusal Windows::retry_refused() noexcept {
+  if (stuck_count_ == 0 && !asleep_) return {};
   const ContextScope scope(context_, std::nothrow);
   for (Number slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].window != kStuck) continue;
+    if (!is_refused(slots_[slot])) continue;
     unmap_slots(slot, slot + 1);
-    if (slots_[slot].is_mapped) continue;
+    if (slots_[slot].is_mapped || slots_[slot].window != kStuck) continue;
     slots_[slot].window = kNone;
     lowest_free_ = std::min(lowest_free_, slot);
     --stuck_count_;
   }
+  return hold_refused(0, static_cast<GranuleNumber>(by_granule_.size()));
 }
 
 void Windows::drop_victims() noexcept {
@@ -275,25 +276,20 @@ void Windows::drop(GranuleNumber first, GranuleNumber end) noexcept {
   }
 }
 
-void Windows::sleep() noexcept {
+DriverRefusal Windows::sleep() noexcept {
+  if (asleep_) return {};
   const ContextScope scope(context_, std::nothrow);
-  if (asleep_) return;
-  put_to_sleep(kNone);
   asleep_ = true;
+  return put_to_sleep(kNone);
 }
 
 /// Unmaps the windows that are older than `end_window`. Memory that any window still shows is held.
-void Windows::put_to_sleep(Number end_window) noexcept {
+DriverRefusal Windows::put_to_sleep(Number end_window) noexcept {
   for (Number window = oldest_; window != end_window; window = windows_[window].newer) {
     arena_.notices().unmapping(range_of(window));
     unmap_slots(windows_[window].first, windows_[window].first + windows_[window].size);
   }
-  for (Number window = oldest_; window != kNone; window = windows_[window].newer) {
-    for (const Slot& slot : slots_of(window)) {
-      if (slot.is_mapped) arena_.hold(slot.granule);
-    }
-  }
-  hold_refused(0, static_cast<GranuleNumber>(by_granule_.size()));
+  return hold_refused(0, static_cast<GranuleNumber>(by_granule_.size()));
 }
 
 bool Windows::wake() {

@@ -89,16 +89,17 @@ class Windows {
   /// Makes the arena hold the granules from `first` to before `end` that are still mapped where the
   /// driver refused to unmap a window. Returns such a refusal, if there are any.
   DriverRefusal hold_refused(GranuleNumber first, GranuleNumber end) noexcept;
-  /// Tries again to unmap what the driver refused to unmap. Not while the arena is asleep.
-  void retry_refused() noexcept;
+  /// Tries again to unmap what the driver refused to unmap. Then does the same for all granules.
+  DriverRefusal retry_refused() noexcept;
 
   /// Allows another device access to present mappings; later ones follow the arena.
   /// Errors  DriverError: it may have access to some of them.
   void grant_access(const CUmemAccessDesc& user);
 
   /// Unmaps all, but keeps their addresses. The device must be done with them. If the driver
-  /// refuses to unmap a slot, it stays mapped, and the arena keeps the memory of its granule.
-  void sleep() noexcept;
+  /// refuses to unmap a slot, it stays mapped, the arena holds its granule, and the result is the
+  /// refusal.
+  DriverRefusal sleep() noexcept;
   /// Maps them again, to the current memory of the granules. False if the driver has no memory for
   /// that; they are still asleep then.
   /// Errors  DriverError: likewise.
@@ -141,8 +142,9 @@ class Windows {
     }
     return false;
   }
-  [[nodiscard]] std::span<const Slot> slots_of(Number window) const {
-    return std::span(slots_).subspan(windows_[window].first, windows_[window].size);
+  /// Whether the driver has refused to unmap the slot.
+  [[nodiscard]] bool is_refused(const Slot& slot) const {
+    return slot.is_mapped && (asleep_ || slot.window == kStuck);
   }
   [[nodiscard]] std::uintptr_t address_of(Number slot) const {
     return address_ + slot * arena_.granule_bytes();
@@ -161,7 +163,7 @@ class Windows {
     return {address_of(windows_[window].first), windows_[window].size * arena_.granule_bytes(),
             arena_.granule_bytes(), true};
   }
-  void put_to_sleep(Number end_window) noexcept;
+  DriverRefusal put_to_sleep(Number end_window) noexcept;
   void forget(Number window) noexcept;
   void drop(Number window) noexcept;
 
