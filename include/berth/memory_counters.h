@@ -13,7 +13,7 @@
   X(bytes_requested,  "live bytes, as requested") \
   X(bytes_allocated,  "live bytes, after rounding") \
   X(bytes_active,     "allocated, plus freed but awaiting an event") \
-  X(bytes_reserved,   "obtained from the driver; cached = reserved + asleep - active - refused") \
+  X(bytes_reserved,   "obtained from the driver; cached = reserved + asleep - active") \
   X(blocks_allocated, "live allocations") \
   X(blocks_pending,   "freed blocks that await an event") \
   X(blocks_free,      "free blocks: the number of holes") \

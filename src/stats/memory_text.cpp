@@ -36,12 +36,13 @@ void append_overview(std::string& text, const MemorySnapshot& snapshot) {
   const std::uint64_t reserved = counters.bytes_reserved.current;
   const std::uint64_t active = counters.bytes_active.current;
   const std::uint64_t asleep = counters.bytes_asleep.current;
-  const std::uint64_t refused = counters.bytes_refused.current;
-  const std::uint64_t elsewhere = active + refused;
-  const std::uint64_t cached = reserved + asleep - std::min(elsewhere, reserved + asleep);
-  add(text, "  reserved  {}{} = {} active + {} cached{}", format_bytes(reserved),
+  const std::uint64_t cached = reserved + asleep - std::min(active, reserved + asleep);
+  add(text, "  reserved  {}{} = {} active + {} cached", format_bytes(reserved),
       asleep > 0 ? format_text(" and {} asleep", format_bytes(asleep)) : "", format_bytes(active),
-      format_bytes(cached), refused > 0 ? format_text(" + {} refused", format_bytes(refused)) : "");
+      format_bytes(cached));
+  if (counters.bytes_refused.current > 0)
+    add(text, "  refused   {} of them, which the driver did not take back",
+        format_bytes(counters.bytes_refused.current));
   if (counters.blocks_free.current > 0)
     add(text, "  cached    {} in {} {}, the largest {}", format_bytes(cached),
         group_digits(counters.blocks_free.current),

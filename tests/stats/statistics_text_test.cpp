@@ -71,8 +71,9 @@ cuda:1    80.0 GiB  00000000:1A:00.0  NVIDIA H100 80GB HBM3
 hidden    24.0 GiB  00000000:1B:00.0  NVIDIA GeForce RTX 4090
 
 cuda:0
-  reserved  11.5 MiB and 1.00 MiB asleep = 5.00 MiB active + 7.00 MiB cached + 512 KiB refused
-  cached    7.00 MiB in 2 holes, the largest 5.00 MiB
+  reserved  11.5 MiB and 1.00 MiB asleep = 5.00 MiB active + 7.50 MiB cached
+  refused   512 KiB of them, which the driver did not take back
+  cached    7.50 MiB in 2 holes, the largest 5.00 MiB
   waste     150.0 %: peak reserved 15.0 MiB / peak requested 6.00 MiB - 1
 
                         current         peak
