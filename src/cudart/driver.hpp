@@ -142,6 +142,7 @@
   X(cuLaunchKernel,                4000) \
   X(cuLaunchKernelEx,              11060) \
   X(cuLaunchCooperativeKernel,     9000) \
+  X(cuFuncGetName,                 12030) \
   X(cuFuncGetAttribute,            2020) \
   X(cuFuncSetAttribute,            9000) \
   X(cuFuncSetCacheConfig,          3000) \
@@ -179,6 +180,13 @@
   X(cuGraphMemcpyNodeGetParams,    10000) \
   X(cuGraphMemcpyNodeSetParams,    10000) \
   X(cuGraphExecMemcpyNodeSetParams, 10020) \
+  X(cuGraphAddKernelNode,          12000) \
+  X(cuGraphKernelNodeGetParams,    12000) \
+  X(cuGraphKernelNodeSetParams,    12000) \
+  X(cuGraphExecKernelNodeSetParams, 12000) \
+  X(cuGraphKernelNodeGetAttribute, 11000) \
+  X(cuGraphKernelNodeSetAttribute, 11000) \
+  X(cuGraphKernelNodeCopyAttributes, 11000) \
   X(cuGraphAddMemsetNode,          10000) \
   X(cuGraphMemsetNodeGetParams,    10000) \
   X(cuGraphMemsetNodeSetParams,    10000) \
