@@ -169,12 +169,9 @@ TEST_CASE("attributes of a kernel node are checked, and copied within a context 
   KernelNodeFixture fixture("skip");
   const CUgraphNode node = fixture.add(1);
   CUlaunchAttributeValue value{};
-  value.memSyncDomain = static_cast<CUlaunchMemSyncDomain>(7);
   const auto set = [&](CUlaunchAttributeID attribute) {
     return CU(cuGraphKernelNodeSetAttribute)(node, attribute, &value);
   };
-  CHECK(set(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN) == CUDA_ERROR_INVALID_VALUE);
-  value = {};
   value.accessPolicyWindow.num_bytes = std::size_t{1} << 40;
   CHECK(set(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) == CUDA_ERROR_INVALID_VALUE);
   value.accessPolicyWindow.num_bytes = 64;
