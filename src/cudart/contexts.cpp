@@ -28,6 +28,14 @@ bool has_ended(const Thread& thread, CUcontext context) {
          primary_of(thread.device).load(std::memory_order_acquire) != context;
 }
 
+CUresult find_current(const Driver& driver, CUcontext& current) {
+  if (const auto without_call = loaded_driver()->current_context; without_call != nullptr) {
+    current = without_call();
+    if (current != nullptr) return CUDA_SUCCESS;
+  }
+  return driver.cuCtxGetCurrent(&current);
+}
+
 }  // namespace
 
 CUresult check_device(const Driver& driver, int device) {
@@ -68,7 +76,7 @@ CUresult set_device(const Driver& driver, int device) {
 CUresult enter_context(const Driver& driver) {
   const Thread& thread = this_thread();
   CUcontext current = nullptr;
-  const CUresult known = driver.cuCtxGetCurrent(&current);
+  const CUresult known = find_current(driver, current);
   if (known != CUDA_SUCCESS) return known;
   if (current != nullptr && !has_ended(thread, current)) return CUDA_SUCCESS;
   return set_device(driver, thread.device);
@@ -77,7 +85,7 @@ CUresult enter_context(const Driver& driver) {
 CUresult current_device(const Driver& driver, int& device) {
   const Thread& thread = this_thread();
   CUcontext current = nullptr;
-  const CUresult known = driver.cuCtxGetCurrent(&current);
+  const CUresult known = find_current(driver, current);
   if (known != CUDA_SUCCESS) return known;
   if (current != nullptr && current != thread.context) return driver.cuCtxGetDevice(&device);
   device = thread.device;

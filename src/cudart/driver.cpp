@@ -89,19 +89,18 @@ LoadedDriver* load() {
   driver->legacy = functions_of(*driver, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
   driver->per_thread = functions_of(*driver, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
   driver->kernel_by_name = find<sim_abi::KernelByName>(*driver, "berthSimKernelByName", version, 0);
+  driver->current_context =
+      find<sim_abi::CurrentContext>(*driver, "berthSimCurrentContext", version, 0);
   return driver;
 }
 
 }  // namespace
 
-const LoadedDriver* loaded_driver() {
-  static std::atomic<LoadedDriver*> loaded = nullptr;
+const LoadedDriver* load_driver() {
   static Mutex mutex;
-  LoadedDriver* driver = loaded.load(std::memory_order_acquire);
-  if (driver != nullptr) return driver;
   const MutexLock lock(mutex);
-  driver = loaded.load(std::memory_order_relaxed);
-  if (driver == nullptr) loaded.store(driver = load(), std::memory_order_release);
+  const LoadedDriver* driver = driver_in_use.load(std::memory_order_relaxed);
+  if (driver == nullptr) driver_in_use.store(driver = load(), std::memory_order_release);
   return driver;
 }
 

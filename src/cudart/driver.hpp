@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "driver/newer_declarations.hpp"
@@ -142,6 +143,7 @@
   X(cuLaunchKernel,                4000) \
   X(cuLaunchKernelEx,              11060) \
   X(cuLaunchCooperativeKernel,     9000) \
+  X(cuFuncGetName,                 12030) \
   X(cuFuncGetAttribute,            2020) \
   X(cuFuncSetAttribute,            9000) \
   X(cuFuncSetCacheConfig,          3000) \
@@ -179,6 +181,13 @@
   X(cuGraphMemcpyNodeGetParams,    10000) \
   X(cuGraphMemcpyNodeSetParams,    10000) \
   X(cuGraphExecMemcpyNodeSetParams, 10020) \
+  X(cuGraphAddKernelNode,          12000) \
+  X(cuGraphKernelNodeGetParams,    12000) \
+  X(cuGraphKernelNodeSetParams,    12000) \
+  X(cuGraphExecKernelNodeSetParams, 12000) \
+  X(cuGraphKernelNodeGetAttribute, 11000) \
+  X(cuGraphKernelNodeSetAttribute, 11000) \
+  X(cuGraphKernelNodeCopyAttributes, 11000) \
   X(cuGraphAddMemsetNode,          10000) \
   X(cuGraphMemsetNodeGetParams,    10000) \
   X(cuGraphMemsetNodeSetParams,    10000) \
@@ -236,10 +245,18 @@ struct LoadedDriver {
   Driver per_thread;  ///< the null stream is the calling thread's default stream
   /// Of the simulated driver only; null with other drivers.
   sim_abi::KernelByName* kernel_by_name = nullptr;
+  sim_abi::CurrentContext* current_context = nullptr;
 };
+
+/// Null before the first use.
+inline constinit std::atomic<const LoadedDriver*> driver_in_use = nullptr;
+const LoadedDriver* load_driver();
 
 /// Null if there is no libcuda.so.1, or if it is older than CUDA 12.
 /// Threads  any
-const LoadedDriver* loaded_driver();
+inline const LoadedDriver* loaded_driver() {
+  const LoadedDriver* const driver = driver_in_use.load(std::memory_order_acquire);
+  return driver != nullptr ? driver : load_driver();
+}
 
 }  // namespace berth::cudart

@@ -200,6 +200,13 @@
   X(cudaGraphMemcpyNodeSetParamsFromSymbol, same, plain) \
   X(cudaGraphExecMemcpyNodeSetParamsToSymbol, same, plain) \
   X(cudaGraphExecMemcpyNodeSetParamsFromSymbol, same, plain) \
+  X(cudaGraphAddKernelNode, same, plain) \
+  X(cudaGraphKernelNodeGetParams, same, plain) \
+  X(cudaGraphKernelNodeSetParams, same, plain) \
+  X(cudaGraphExecKernelNodeSetParams, same, plain) \
+  X(cudaGraphKernelNodeGetAttribute, same, plain) \
+  X(cudaGraphKernelNodeSetAttribute, same, plain) \
+  X(cudaGraphKernelNodeCopyAttributes, same, plain) \
   X(cudaGraphMemsetNodeGetParams, same, plain) \
   X(cudaGraphMemsetNodeSetParams, same, plain) \
   X(cudaGraphExecMemsetNodeSetParams, same, plain) \

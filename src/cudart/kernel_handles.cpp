@@ -36,6 +36,25 @@ cudaError_t find_handle(const Driver& driver, const void* kernel, CUfunction& ha
   return is_of_library ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 
+cudaError_t find_kernel(const Driver& driver, CUfunction handle, void*& kernel) {
+  const char* name = nullptr;
+  const CUresult named = driver.cuFuncGetName(&name, handle);
+  if (named == CUDA_ERROR_NOT_SUPPORTED) return cudaErrorNotSupported;
+  if (named != CUDA_SUCCESS) return cudaErrorInvalidDeviceFunction;
+  // A function of a module may have the name of a registered kernel, but not its handle.
+  const auto by_name = loaded_driver()->kernel_by_name;
+  const void* const host_function = modules().find_host_function(name);
+  if (host_function != nullptr && by_name != nullptr && by_name(name) == handle) {
+    kernel = const_cast<void*>(host_function);
+    return cudaSuccess;
+  }
+  CUfunction of_library = nullptr;
+  if (kernel_of_library(driver, handle, of_library) != CUDA_SUCCESS)
+    return cudaErrorInvalidDeviceFunction;
+  kernel = handle;
+  return cudaSuccess;
+}
+
 bool is_configuration(const Driver& driver, const dim3& grid, const dim3& block) {
   int device = 0;
   if (driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return true;  // the driver says what is wrong

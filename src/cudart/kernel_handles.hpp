@@ -14,6 +14,10 @@ namespace berth::cudart {
 /// cudaErrorNotSupported, and a line on standard error the first time.
 cudaError_t find_handle(const Driver& driver, const void* kernel, CUfunction& handle);
 
+/// The opposite of find_handle(). cudaErrorInvalidDeviceFunction for a kernel that is neither
+/// registered nor of a library.
+cudaError_t find_kernel(const Driver& driver, CUfunction handle, void*& kernel);
+
 /// Implements a call about a kernel: `body` gets the driver and the handle.
 template <class Body>
 cudaError_t call_about(const void* kernel, Body&& body) {

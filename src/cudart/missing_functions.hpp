@@ -72,23 +72,16 @@
   X(cudaGetTextureObjectTextureDesc, both) \
   X(cudaGraphAddExternalSemaphoresSignalNode, both) \
   X(cudaGraphAddExternalSemaphoresWaitNode, both) \
-  X(cudaGraphAddKernelNode, both) \
   X(cudaGraphConditionalHandleCreate, both) \
   X(cudaGraphConditionalHandleCreate_v2, only13) \
   X(cudaGraphExecExternalSemaphoresSignalNodeSetParams, both) \
   X(cudaGraphExecExternalSemaphoresWaitNodeSetParams, both) \
   X(cudaGraphExecGetId, only13) \
-  X(cudaGraphExecKernelNodeSetParams, both) \
   X(cudaGraphExternalSemaphoresSignalNodeGetParams, both) \
   X(cudaGraphExternalSemaphoresSignalNodeSetParams, both) \
   X(cudaGraphExternalSemaphoresWaitNodeGetParams, both) \
   X(cudaGraphExternalSemaphoresWaitNodeSetParams, both) \
   X(cudaGraphGetId, only13) \
-  X(cudaGraphKernelNodeCopyAttributes, both) \
-  X(cudaGraphKernelNodeGetAttribute, both) \
-  X(cudaGraphKernelNodeGetParams, both) \
-  X(cudaGraphKernelNodeSetAttribute, both) \
-  X(cudaGraphKernelNodeSetParams, both) \
   X(cudaGraphNodeGetContainingGraph, only13) \
   X(cudaGraphNodeGetLocalId, only13) \
   X(cudaGraphNodeGetParams, only13) \

@@ -76,6 +76,14 @@ const Kernel* Modules::find_kernel(const void* function) {
   return nullptr;
 }
 
+const void* Modules::find_host_function(std::string_view name) {
+  const MutexLock lock(mutex_);
+  for (const auto& module : modules_)
+    for (const void* const host_function : module->kernels)
+      if (kernels_.at(host_function)->name == name) return host_function;
+  return nullptr;
+}
+
 bool Modules::find_variable(const void* host_variable, std::size_t& bytes) {
   const MutexLock lock(mutex_);
   const auto found = variables_.find(host_variable);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -41,6 +42,9 @@ class Modules {
   /// `function` is a registered host function, or a handle that this has returned; null for any
   /// other.
   const Kernel* find_kernel(const void* function);
+  /// The host function of a kernel of that name, the first if several have it; null if there is
+  /// none.
+  const void* find_host_function(std::string_view name);
 
   /// The size of the variable; false for an address that is not registered.
   bool find_variable(const void* host_variable, std::size_t& bytes);

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 
 #include "cudart/call.hpp"
 #include "cudart/copies.hpp"
+#include "cudart/kernel_handles.hpp"
 #include "cudart/notices.hpp"
 
 namespace berth::cudart {
@@ -15,6 +17,8 @@ namespace {
 
 // Generic parameters of other kinds than copies and fills have the same layout in the driver.
 static_assert(sizeof(cudaGraphNodeParams) == sizeof(CUgraphNodeParams));
+static_assert(offsetof(cudaKernelNodeParamsV2, extra) ==
+              offsetof(CUDA_KERNEL_NODE_PARAMS_v3, extra));
 static_assert(sizeof(cudaHostNodeParamsV2) == sizeof(CUDA_HOST_NODE_PARAMS_v2));
 static_assert(sizeof(cudaChildGraphNodeParams) == sizeof(CUDA_CHILD_GRAPH_NODE_PARAMS));
 static_assert(sizeof(cudaEventWaitNodeParams) == sizeof(CUDA_EVENT_WAIT_NODE_PARAMS));
@@ -121,7 +125,41 @@ cudaMemsetParams to_runtime(const CUDA_MEMSET_NODE_PARAMS& from) {
           .height = from.height};
 }
 
-cudaError_t to_driver(const cudaGraphNodeParams* from, CUgraphNodeParams& to) {
+cudaError_t to_driver(const Driver& driver, const cudaKernelNodeParams* from,
+                      CUDA_KERNEL_NODE_PARAMS& to) {
+  if (from == nullptr) return cudaErrorInvalidValue;
+  to = {.func = nullptr,
+        .gridDimX = from->gridDim.x,
+        .gridDimY = from->gridDim.y,
+        .gridDimZ = from->gridDim.z,
+        .blockDimX = from->blockDim.x,
+        .blockDimY = from->blockDim.y,
+        .blockDimZ = from->blockDim.z,
+        .sharedMemBytes = from->sharedMemBytes,
+        .kernelParams = from->kernelParams,
+        .extra = from->extra,
+        .kern = nullptr,
+        .ctx = nullptr};
+  return find_handle(driver, from->func, to.func);
+}
+
+cudaError_t to_runtime(const Driver& driver, const CUDA_KERNEL_NODE_PARAMS& from,
+                       cudaKernelNodeParams& to) {
+  cudaKernelNodeParams told{.func = nullptr,
+                            .gridDim = {from.gridDimX, from.gridDimY, from.gridDimZ},
+                            .blockDim = {from.blockDimX, from.blockDimY, from.blockDimZ},
+                            .sharedMemBytes = from.sharedMemBytes,
+                            .kernelParams = from.kernelParams,
+                            .extra = from.extra};
+  const CUfunction handle =
+      from.func != nullptr ? from.func : reinterpret_cast<CUfunction>(from.kern);
+  const cudaError_t found = find_kernel(driver, handle, told.func);
+  if (found == cudaSuccess) to = told;
+  return found;
+}
+
+cudaError_t to_driver(const Driver& driver, const cudaGraphNodeParams* from,
+                      CUgraphNodeParams& to) {
   const bool is_clean = from != nullptr && from->reserved2 == 0 &&
                         std::all_of(std::begin(from->reserved0), std::end(from->reserved0),
                                     [](int reserved) { return reserved == 0; });
@@ -148,12 +186,12 @@ cudaError_t to_driver(const cudaGraphNodeParams* from, CUgraphNodeParams& to) {
     case cudaGraphNodeTypeMemFree:
       std::memcpy(to.reserved1, from->reserved1, sizeof to.reserved1);
       return cudaSuccess;
-    case cudaGraphNodeTypeKernel: {
-      static std::atomic<bool> is_named = false;
-      notice_once(is_named,
-                  "a program cannot add nodes of kernels: they fail with cudaErrorNotSupported");
-      return cudaErrorNotSupported;
-    }
+    case cudaGraphNodeTypeKernel:
+      // The rest is laid out as in the driver.
+      std::memcpy(to.reserved1, from->reserved1, sizeof to.reserved1);
+      to.kernel.kern = nullptr;
+      to.kernel.ctx = nullptr;
+      return find_handle(driver, from->kernel.func, to.kernel.func);
     default:
       return cudaSuccess;
   }

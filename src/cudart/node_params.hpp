@@ -7,6 +7,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cudart/driver.hpp"
+
 namespace berth::cudart {
 
 /// cudaErrorInvalidMemcpyDirection for an unknown kind, cudaErrorNotSupported for arrays,
@@ -20,7 +22,13 @@ cudaMemcpy3DParms to_runtime(const CUDA_MEMCPY3D& from);
 cudaError_t to_driver(const cudaMemsetParams* from, CUDA_MEMSET_NODE_PARAMS& to);
 cudaMemsetParams to_runtime(const CUDA_MEMSET_NODE_PARAMS& from);
 
+/// cudaErrorInvalidValue for null, cudaErrorInvalidDeviceFunction for an unknown kernel.
+cudaError_t to_driver(const Driver& driver, const cudaKernelNodeParams* from,
+                      CUDA_KERNEL_NODE_PARAMS& to);
+cudaError_t to_runtime(const Driver& driver, const CUDA_KERNEL_NODE_PARAMS& from,
+                       cudaKernelNodeParams& to);
+
 /// Generic parameters. Kinds of nodes that the driver refuses are passed on with their kind alone.
-cudaError_t to_driver(const cudaGraphNodeParams* from, CUgraphNodeParams& to);
+cudaError_t to_driver(const Driver& driver, const cudaGraphNodeParams* from, CUgraphNodeParams& to);
 
 }  // namespace berth::cudart

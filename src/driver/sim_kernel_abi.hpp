@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the simulated driver knows kernels: for a runtime above it, and for programs that are not in
-// C++ and have host functions stand in for kernels. As in sim_abi.hpp: a hardware driver lacks all
-// of it, and cuGetProcAddress finds the functions by their names. Any thread may call them.
+// What the simulated driver offers a runtime above it: kernels by their names, and the current
+// context without a call. For programs that are not in C++: host functions that stand in for
+// kernels. As in sim_abi.hpp: a hardware driver lacks all of it, and cuGetProcAddress finds the
+// functions by their names. Any thread may call them.
 //
 //   X(symbol, type)
 #pragma once
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+struct CUctx_st;
 struct CUfunc_st;
 
 namespace berth::sim_abi {
@@ -16,6 +18,10 @@ namespace berth::sim_abi {
 /// The kernel of that name, for cuLaunchKernel; the same one each time. There is no device code: a
 /// kernel has only a name. Null before cuInit.
 using KernelByName = CUfunc_st*(const char* name);
+
+/// What cuCtxGetCurrent returns, without its lock, and not counted as a call. Null if that is null
+/// or an error.
+using CurrentContext = CUctx_st*();
 
 /// A launch, as in sim::KernelLaunch.
 struct KernelLaunch {
@@ -57,6 +63,7 @@ using StandInForKernel = int(const char* name, KernelStandIn* stand_in, void* da
 // clang-format off
 #define BERTH_SIM_KERNEL_FUNCTIONS(X) \
   X(berthSimKernelByName,     KernelByName) \
+  X(berthSimCurrentContext,   CurrentContext) \
   X(berthSimStandInForKernel, StandInForKernel)
 // clang-format on
 

@@ -55,8 +55,10 @@ CUresult Call::enter(Function function, Needs needs) {
   if (state_ == nullptr || !state_->initialized) return CUDA_ERROR_NOT_INITIALIZED;
   if (state_->order.on()) state_->order.hosts().enter_thread();
   state_->scheduler.at_call(function);
-  const CUresult fault = inject_fault(*state_, site_);
-  if (fault != CUDA_SUCCESS) return fault;
+  if (state_->faults.has_rules()) {
+    const CUresult fault = inject_fault(*state_, site_);
+    if (fault != CUDA_SUCCESS) return fault;
+  }
   if (needs == Needs::driver) return CUDA_SUCCESS;
 
   thread.enter(state_->id);

@@ -271,6 +271,9 @@
   X(cuGraphKernelNodeGetParams,    v2,    12000) \
   X(cuGraphKernelNodeSetParams,    v2,    12000) \
   X(cuGraphExecKernelNodeSetParams, v2,   12000) \
+  X(cuGraphKernelNodeGetAttribute, plain, 11000) \
+  X(cuGraphKernelNodeSetAttribute, plain, 11000) \
+  X(cuGraphKernelNodeCopyAttributes, plain, 11000) \
   X(cuGraphAddMemsetNode,          plain, 10000) \
   X(cuGraphMemsetNodeGetParams,    plain, 10000) \
   X(cuGraphMemsetNodeSetParams,    plain, 10000) \

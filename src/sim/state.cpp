@@ -22,8 +22,14 @@ namespace berth::sim {
 namespace {
 
 State* current BERTH_GUARDED_BY(mutex) = nullptr;
+constinit std::atomic<std::uint64_t> current_id = 0;
 /// Never destroyed, because calls may come until the process has ended.
 State* from_environment BERTH_GUARDED_BY(mutex) = nullptr;
+
+void set_current(State* state) BERTH_REQUIRES(mutex) {
+  current = state;
+  current_id.store(state == nullptr ? 0 : state->id, std::memory_order_relaxed);
+}
 
 /// By the program: it has called configuration_error().
 bool is_error_reported BERTH_GUARDED_BY(mutex) = false;
@@ -134,6 +140,10 @@ State* installed_state() {
   return current;
 }
 
+std::uint64_t installed_id() {
+  return current_id.load(std::memory_order_relaxed);
+}
+
 State* installed_or_from_environment() {
   if (current != nullptr) return current;
   try {
@@ -143,7 +153,7 @@ State* installed_or_from_environment() {
     return nullptr;
   }
   configuration_error_text().clear();
-  current = from_environment;
+  set_current(from_environment);
   return current;
 }
 
@@ -154,7 +164,7 @@ void install(State& state) {
     MutexLock lock(mutex);
     BERTH_CHECK(current == from_environment);  // one explicit simulator at a time
     replaced = std::exchange(from_environment, nullptr);
-    current = &state;
+    set_current(&state);
     is_parents = parents_driver.exchange(false, std::memory_order_relaxed);
   }
   std::unique_ptr<State> ending(replaced);
@@ -169,7 +179,7 @@ void uninstall(State& state) {
   {
     MutexLock lock(mutex);
     BERTH_CHECK(current == &state);
-    current = nullptr;
+    set_current(nullptr);
   }
   if (!is_parents_driver()) state.scheduler.stop();
 }

@@ -135,6 +135,8 @@ void release_block(State& state, PhysicalBlock& block);
 
 /// The installed state, or null.
 State* installed_state() BERTH_REQUIRES(mutex);
+/// State::id of the installed state; 0 if there is none. Needs no lock.
+std::uint64_t installed_id();
 /// The installed state. If there is none, installs one for the rest of the process, configured by
 /// BERTH_SIM. Null if BERTH_SIM is malformed.
 State* installed_or_from_environment() BERTH_REQUIRES(mutex);

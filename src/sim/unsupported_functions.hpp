@@ -85,10 +85,7 @@
   X(cuGraphGetEdges, 10000) \
   X(cuGraphInstantiate, 10000) \
   X(cuGraphInstantiate_v2, 11000) \
-  X(cuGraphKernelNodeCopyAttributes, 11000) \
-  X(cuGraphKernelNodeGetAttribute, 11000) \
   X(cuGraphKernelNodeGetParams, 10000) \
-  X(cuGraphKernelNodeSetAttribute, 11000) \
   X(cuGraphKernelNodeSetParams, 10000) \
   X(cuGraphNodeGetDependencies, 10000) \
   X(cuGraphNodeGetDependentNodes, 10000) \

@@ -27,6 +27,7 @@ cudart::older_abi::GetDeviceProperties12 get_properties __asm__("cudaGetDevicePr
 cudart::older_abi::GetDeviceProperties11 get_properties_11 __asm__("cudaGetDeviceProperties");
 cudart::older_abi::PointerGetAttributes12 get_attributes __asm__("cudaPointerGetAttributes");
 cudart::older_abi::Memcpy3DBatchAsync12 copy_volumes __asm__("cudaMemcpy3DBatchAsync");
+decltype(cudaGraphAddNode) add_node __asm__("cudaGraphAddNode_v2");
 }
 using DeviceProperties = cudart::older_abi::DeviceProperties;
 using PointerAttributes = cudart::older_abi::PointerAttributes;
@@ -40,6 +41,7 @@ inline cudaError_t get_attributes(cudaPointerAttributes* attributes, const void*
 }
 using DeviceProperties = cudaDeviceProp;
 using PointerAttributes = cudaPointerAttributes;
+constexpr auto add_node = cudaGraphAddNode;
 inline constexpr int kRuntimeVersion = CUDART_VERSION;
 #endif
 

@@ -67,6 +67,16 @@ TEST_CASE_FIXTURE(EagerRuntime, "a context that the program made current is used
   CHECK(device == 0);
 }
 
+TEST_CASE_FIXTURE(EagerRuntime, "a call asks the simulated driver for no current context") {
+  OK(cudaFree(nullptr));
+  const auto calls = sim.calls("cuCtxGetCurrent");
+  int device = -1;
+  OK(cudaGetDevice(&device));
+  make_memory(64);
+  OK(cudaDeviceSynchronize());
+  CHECK(sim.calls("cuCtxGetCurrent") == calls);
+}
+
 TEST_CASE_FIXTURE(EagerRuntime, "the properties agree with the attributes") {
   DeviceProperties properties;
   std::memset(&properties, 0xff, sizeof properties);

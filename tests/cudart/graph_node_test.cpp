@@ -18,11 +18,8 @@ namespace {
 
 #if BERTH_CUDART_MAJOR == 12
 extern "C" {
-decltype(cudaGraphAddNode) add_node __asm__("cudaGraphAddNode_v2");
 berth::cudart::older_abi::GraphAddNode12 add_node_12 __asm__("cudaGraphAddNode");
 }
-#else
-constexpr auto add_node = cudaGraphAddNode;
 #endif
 
 struct Nodes : EagerRuntime {
@@ -149,7 +146,7 @@ TEST_CASE_FIXTURE(Nodes, "nodes are added by generic parameters, allocations inc
   launch(exec);
   CHECK(host[63] == 5);
   OK(cudaGraphExecDestroy(exec));
-  params.type = cudaGraphNodeTypeKernel;
+  params.type = cudaGraphNodeTypeConditional;
   CHECK(add_node(&end, graph, nullptr, nullptr, 0, &params) == cudaErrorNotSupported);
   params.type = cudaGraphNodeTypeEmpty;
   params.reserved2 = 1;

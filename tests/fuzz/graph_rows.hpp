@@ -62,6 +62,9 @@ BERTH_FUZZ(cuGraphAddKernelNode, made(Kind::node), handle(Kind::graph), handles_
 BERTH_FUZZ(cuGraphKernelNodeGetParams, handle(Kind::node), uncertain_out)
 BERTH_FUZZ(cuGraphKernelNodeSetParams, handle(Kind::node), kernel_node)
 BERTH_FUZZ(cuGraphExecKernelNodeSetParams, handle(Kind::exec), handle(Kind::node), kernel_node)
+BERTH_FUZZ(cuGraphKernelNodeGetAttribute, handle(Kind::node), stream_attribute_id, out)
+BERTH_FUZZ(cuGraphKernelNodeSetAttribute, handle(Kind::node), stream_attribute_id, stream_attribute)
+BERTH_FUZZ(cuGraphKernelNodeCopyAttributes, handle(Kind::node), handle(Kind::node))
 BERTH_FUZZ(cuGraphAddMemsetNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
            handles_count, fill_node, handle(Kind::context))
 BERTH_FUZZ(cuGraphMemsetNodeGetParams, handle(Kind::node), out)

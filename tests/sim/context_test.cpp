@@ -63,6 +63,28 @@ TEST_CASE_FIXTURE(DriverFixture, "a context that does not exist cannot be made c
   CHECK(CU(cuCtxGetCurrent)(nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE("the current context is known without a call, where a call would tell it") {
+  const auto without_call = [] { return CU(berthSimCurrentContext)(); };
+  CHECK(without_call() == nullptr);
+  {
+    DriverFixture driver;
+    CHECK(without_call() == nullptr);
+    const CUcontext context = retain(1);
+    OK(CU(cuCtxPushCurrent)(context));
+    const std::uint64_t calls = driver.sim.calls("cuCtxGetCurrent");
+    CHECK(without_call() == context);
+    CHECK(driver.sim.calls("cuCtxGetCurrent") == calls);
+    CHECK(current() == context);
+    CUcontext in_kernel = context;
+    driver.sim.launch(nullptr, {.compute = [&](sim::KernelMemory) { in_kernel = without_call(); }});
+    OK(CU(cuCtxSynchronize)());
+    CHECK(in_kernel == nullptr);
+  }
+  CHECK(without_call() == nullptr);
+  DriverFixture other;
+  CHECK(without_call() == nullptr);
+}
+
 TEST_CASE_FIXTURE(DriverFixture, "the destruction of a context frees all its objects") {
   OK(CU(cuCtxPushCurrent)(retain(0)));
   const CUdeviceptr small = make_memory(512);

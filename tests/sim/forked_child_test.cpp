@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(EagerFixture, "the child of a process that is busy in the driv
                    CU(cuMemAlloc)(&pointer, 512) == CUDA_ERROR_NOT_INITIALIZED &&
                    CU(cuDriverGetVersion)(&version) == CUDA_SUCCESS && version == 13000 &&
                    CU(berthSimKernelByName)("fill") == nullptr &&
-                   sim::resolve("cuMemAlloc") != nullptr;
+                   CU(berthSimCurrentContext)() == nullptr && sim::resolve("cuMemAlloc") != nullptr;
           }) == 0);
   }
 }

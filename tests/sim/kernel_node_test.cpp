@@ -165,4 +165,33 @@ TEST_CASE("invalid parameters of a kernel node, and nodes of other kinds, are re
   CHECK(told.gridDimX == 4);
 }
 
+TEST_CASE("attributes of a kernel node are checked, and copied within a context only") {
+  KernelNodeFixture fixture("skip");
+  const CUgraphNode node = fixture.add(1);
+  CUlaunchAttributeValue value{};
+  const auto set = [&](CUlaunchAttributeID attribute) {
+    return CU(cuGraphKernelNodeSetAttribute)(node, attribute, &value);
+  };
+  value.accessPolicyWindow.num_bytes = std::size_t{1} << 40;
+  CHECK(set(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) == CUDA_ERROR_INVALID_VALUE);
+  value.accessPolicyWindow.num_bytes = 64;
+  CHECK(set(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) == CUDA_SUCCESS);
+  CUgraphNode in_clone = nullptr;
+  CUgraph clone = nullptr;
+  OK(CU(cuGraphClone)(&clone, fixture.graph));
+  OK(CU(cuGraphNodeFindInClone)(&in_clone, node, clone));
+  value = {};
+  OK(CU(cuGraphKernelNodeGetAttribute)(in_clone, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+  CHECK(value.accessPolicyWindow.num_bytes == 64);
+
+  CUcontext other = nullptr;
+  OK(CU(cuCtxCreate)(&other, nullptr, 0, 0));
+  OK(CU(cuModuleLoadData)(&fixture.module, kPtx));
+  OK(CU(cuModuleGetFunction)(&fixture.fill, fixture.module, "fill"));
+  const CUgraphNode far = fixture.add(1);
+  CHECK(CU(cuGraphKernelNodeCopyAttributes)(far, node) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(CU(cuGraphKernelNodeCopyAttributes)(in_clone, node) == CUDA_SUCCESS);
+  OK(CU(cuCtxDestroy)(other));
+}
+
 }  // namespace kernel_node_test

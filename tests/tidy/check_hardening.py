@@ -18,7 +18,7 @@ import sys
 
 ELF = b"\x7fELF"
 ARCHIVE = b"!<arch>\n"
-# What libberth keeps for each thread is reached as only a program's own may be, for speed: a
+# What libraries keep for each thread is reached as only a program's own may be, for speed: a
 # library that is loaded later gets it out of what glibc keeps for all of them, 1,664 bytes.
 STATIC_THREAD_BYTES_MAX = 256
 STACK_CHECK = "__stack_chk_fail"

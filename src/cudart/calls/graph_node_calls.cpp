@@ -126,7 +126,7 @@ cudaError_t berth_cudart_cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t gra
                                           cudaGraphNodeParams* parameters) {
   return call(Needs::context, [&](const Driver& driver) {
     CUgraphNodeParams generic;
-    const cudaError_t accepted = to_driver(parameters, generic);
+    const cudaError_t accepted = to_driver(driver, parameters, generic);
     if (accepted != cudaSuccess) return accepted;
     const CUresult added = driver.cuGraphAddNode(
         node, graph, dependencies, same<const CUgraphEdgeData*>(edges), count, &generic);
@@ -146,7 +146,7 @@ cudaError_t berth_cudart_cudaGraphNodeSetParams(cudaGraphNode_t node,
                                                 cudaGraphNodeParams* parameters) {
   return call(Needs::context, [&](const Driver& driver) {
     CUgraphNodeParams generic;
-    const cudaError_t accepted = to_driver(parameters, generic);
+    const cudaError_t accepted = to_driver(driver, parameters, generic);
     return accepted == cudaSuccess ? to_error(driver.cuGraphNodeSetParams(node, &generic))
                                    : accepted;
   });
@@ -156,7 +156,7 @@ cudaError_t berth_cudart_cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGr
                                                     cudaGraphNodeParams* parameters) {
   return call(Needs::context, [&](const Driver& driver) {
     CUgraphNodeParams generic;
-    const cudaError_t accepted = to_driver(parameters, generic);
+    const cudaError_t accepted = to_driver(driver, parameters, generic);
     return accepted == cudaSuccess ? to_error(driver.cuGraphExecNodeSetParams(exec, node, &generic))
                                    : accepted;
   });

@@ -2,6 +2,7 @@
 // Source: CUDA Driver API, "Primary Context Management", "Context Management".
 #include "sim/call.hpp"
 #include "sim/check/leaks.hpp"
+#include "sim/fork.hpp"
 #include "sim/graph/capture_rules.hpp"
 
 namespace berth::sim {
@@ -105,6 +106,13 @@ CUresult berth_sim_cuCtxGetCurrent(CUcontext* context) {
   const std::vector<Handle>& stack = stack_of(call.state());
   *context = stack.empty() ? nullptr : from_handle<CUcontext>(stack.back());
   return CUDA_SUCCESS;
+}
+
+CUctx_st* berth_sim_berthSimCurrentContext() {
+  if (is_parents_driver()) return nullptr;
+  const ThreadState& thread = this_thread();
+  const bool is_known = !thread.in_host_function && thread.simulator_id == installed_id();
+  return is_known && !thread.stack.empty() ? from_handle<CUcontext>(thread.stack.back()) : nullptr;
 }
 
 CUresult berth_sim_cuCtxSetCurrent(CUcontext context) {

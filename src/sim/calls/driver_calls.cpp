@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <dlfcn.h>
 #include <exception>
+#include <memory>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -73,9 +74,9 @@ CUresult berth_sim_cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 }
 
 const char* berth_sim_berthSimConfigurationError() {
-  static thread_local std::string text;
-  text = configuration_error();
-  return text.c_str();
+  static thread_local std::unique_ptr<std::string> text;
+  text = std::make_unique<std::string>(configuration_error());
+  return text->c_str();
 }
 
 // The tables that the UUIDs identify are undocumented; only NVIDIA's own libraries use them.
@@ -92,7 +93,10 @@ CUresult berth_sim_cuGetExportTable(const void** table, const CUuuid* id) {
 }  // namespace berth::sim
 
 const char* berth_sim_check_configuration(const char* text) noexcept {
-  static thread_local std::string reason;
+  // Behind a pointer, because it counts against the static TLS block.
+  static thread_local std::unique_ptr<std::string> kept;
+  if (kept == nullptr) kept = std::make_unique<std::string>();
+  std::string& reason = *kept;
   reason.clear();
   try {
     const berth::sim::Config config = berth::sim::Config::parse(text);

@@ -5,6 +5,7 @@
 
 #include "sim/call.hpp"
 #include "sim/calls/kernel_nodes.hpp"
+#include "sim/calls/launch_attributes.hpp"
 #include "sim/fork.hpp"
 
 namespace berth::sim {
@@ -117,6 +118,8 @@ void keep_captured_launch(State& state, const Stream& stream, const LaunchReques
   params.kernelParams = request.arguments;
   GraphNode& node = *state.graph_nodes.find(to_handle(stream.captured.nodes.front()));
   node.kernel = keep(state, *function, params, node.context);
+  for (const CUlaunchAttribute& attribute : attributes_of(request.config))
+    if (is_of_nodes(attribute.id)) node.attributes[attribute.id] = attribute.value;
 }
 
 CUresult add_kernel_node(Function function, const NodePlace& place,

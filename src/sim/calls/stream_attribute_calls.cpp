@@ -2,28 +2,12 @@
 // Attributes of streams. All but the priority have no effect.
 // Source: CUDA Driver API, cuStreamSetAttribute, CUlaunchAttributeID.
 #include <algorithm>
-#include <cstddef>
 
 #include "sim/call.hpp"
+#include "sim/calls/launch_attributes.hpp"
 
 namespace berth::sim {
 namespace {
-
-bool is_property(CUaccessProperty property) {
-  return property >= CU_ACCESS_PROPERTY_NORMAL && property <= CU_ACCESS_PROPERTY_PERSISTING;
-}
-
-/// Whether a stream of `device` can have it.
-bool is_window(const State& state, const Stream& stream, const CUaccessPolicyWindow& window) {
-  const Device& device = state.devices[static_cast<std::size_t>(stream.device)];
-  const int most = device_attribute(state.config, device.facts,
-                                    CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE)
-                       .value_or(0);
-  const bool fits = window.num_bytes <= static_cast<std::size_t>(most);
-  const bool is_ratio = window.hitRatio >= 0 && window.hitRatio <= 1;
-  return fits && is_ratio && is_property(window.hitProp) && is_property(window.missProp) &&
-         window.missProp != CU_ACCESS_PROPERTY_PERSISTING;
-}
 
 CUresult get(const Stream& stream, CUstreamAttrID attribute, CUstreamAttrValue& out) {
   CUstreamAttrValue value{};
@@ -54,7 +38,8 @@ CUresult set(State& state, Stream& stream, CUstreamAttrID attribute,
              const CUstreamAttrValue& value) {
   switch (attribute) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-      if (!is_window(state, stream, value.accessPolicyWindow)) return CUDA_ERROR_INVALID_VALUE;
+      if (!is_window(state, stream.device, value.accessPolicyWindow))
+        return CUDA_ERROR_INVALID_VALUE;
       stream.attributes.window = value.accessPolicyWindow;
       return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -67,9 +52,7 @@ CUresult set(State& state, Stream& stream, CUstreamAttrID attribute,
                                    std::clamp(value.priority, kGreatestPriority, kLeastPriority));
       return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-      if (value.memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT &&
-          value.memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
-        return CUDA_ERROR_INVALID_VALUE;
+      if (!is_domain(value.memSyncDomain)) return CUDA_ERROR_INVALID_VALUE;
       stream.attributes.domain = value.memSyncDomain;
       return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:

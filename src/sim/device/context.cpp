@@ -21,15 +21,11 @@ std::uint64_t next_thread_id() {
   return ++last;
 }
 
-/// Of a type without a destructor, and ended by a key of POSIX threads: as with the real driver, a
-/// static object that is destroyed at exit still finds the main thread's contexts.
-thread_local ThreadState* current_thread = nullptr;
-
 pthread_key_t make_thread_end_key() {
   pthread_key_t key;
   const int failure = pthread_key_create(&key, [](void* ending) {
     delete static_cast<ThreadState*>(ending);
-    current_thread = nullptr;
+    thread_in_use = nullptr;
   });
   BERTH_CHECK(failure == 0);
   return key;
@@ -80,12 +76,10 @@ void ThreadState::enter(std::uint64_t simulator) {
   capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-ThreadState& this_thread() {
-  if (current_thread == nullptr) {
-    current_thread = new ThreadState;
-    BERTH_CHECK(pthread_setspecific(thread_end_key(), current_thread) == 0);
-  }
-  return *current_thread;
+ThreadState& make_thread() {
+  thread_in_use = new ThreadState;
+  BERTH_CHECK(pthread_setspecific(thread_end_key(), thread_in_use) == 0);
+  return *thread_in_use;
 }
 
 bool are_context_flags(unsigned flags) {

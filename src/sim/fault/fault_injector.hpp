@@ -13,6 +13,7 @@ class FaultInjector {
  public:
   FaultInjector(const FaultPlan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {}
 
+  [[nodiscard]] bool has_rules() const { return !plan_.rules().empty(); }
   /// The fault of call `nth` of `function`, which is call `nth_of_all` of all functions.
   std::optional<Fault> at_call(Function function, std::uint64_t nth, std::uint64_t nth_of_all);
 

@@ -217,6 +217,7 @@ Graph& clone(State& state, const Graph& graph) {
     made.batch = node.batch;
     made.volume = node.volume;
     made.kernel = node.kernel;
+    made.attributes = node.attributes;
     made.awaits = node.awaits;
     made.freed = node.freed;
     made.cloned_from = node.handle;

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,7 +65,8 @@ struct GraphNode {
   /// The parameters of a node of a copy that a program added or changed; null if it was captured.
   std::shared_ptr<const CUDA_MEMCPY3D> volume = nullptr;
   std::shared_ptr<const KernelNodeParams> kernel = nullptr;  ///< of a kernel that was launched
-  std::vector<CUgraphNode> dependencies;                     ///< without duplicates
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes = {};  ///< set, of a kernel
+  std::vector<CUgraphNode> dependencies;                                  ///< without duplicates
   std::optional<FreedMemory> freed;
   Handle child = 0;        ///< the graph that the node runs and owns; 0: none
   Handle cloned_from = 0;  ///< the original of this copy

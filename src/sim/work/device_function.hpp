@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules and their functions for cuLaunchKernel. Device code is not read, except for the names and
-// parameters of kernels and for variables in PTX. Guarded by sim::mutex.
+// Modules and their functions for cuLaunchKernel. Device code is not read, except for variables,
+// and in PTX for the names and parameters of kernels. Guarded by sim::mutex.
 #pragma once
 
 #include <cuda.h>
@@ -36,7 +36,7 @@ struct Module {
 
   Handle handle;
   Handle context;                                 ///< 0: a library, which is of none
-  std::optional<std::vector<PtxKernel>> kernels;  ///< known only of PTX, as the next
+  std::optional<std::vector<PtxKernel>> kernels;  ///< see Image, as for the next
   std::optional<std::vector<ModuleVariable>> variables;
 };
 

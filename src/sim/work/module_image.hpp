@@ -14,8 +14,9 @@ namespace berth::sim {
 
 struct Image {
   CUresult refusal = CUDA_SUCCESS;
-  /// Nothing is known of a cubin or a fat binary.
+  /// Known only of PTX.
   std::optional<std::vector<PtxKernel>> kernels = std::nullopt;
+  /// Of PTX, and of a cubin or a fat binary that can be read.
   std::optional<std::vector<ModuleVariable>> variables = std::nullopt;
 };
 

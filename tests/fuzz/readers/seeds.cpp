@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "sim/config.hpp"
+#include "support/cubin.hpp"
 #include "trace/compress.hpp"
 #include "trace/snapshot_samples.hpp"
 
@@ -230,6 +231,18 @@ std::vector<std::string> visible_devices_seeds() {
           "MIG-cccc100-0000-0000-0000-000000000000",
           "0,GPU-" + kHostile,
           kHostile};
+}
+
+std::vector<std::string> device_code_seeds() {
+  const std::string cubin = test::CubinImage().bytes;
+  return {cubin, test::fat_binary_of(cubin), test::fat_binary_of(cubin, 100)};
+}
+
+std::span<const std::string_view> device_code_words() {
+  static constexpr std::string_view words[] = {".nv.global", ".nv.global.init", ".nv.constant3",
+                                               "\x7f"
+                                               "ELF"};
+  return words;
 }
 
 std::vector<std::string> simulator_seeds() {

@@ -13,6 +13,7 @@ std::vector<std::string> snapshot_seeds();
 std::vector<std::string> configuration_seeds();
 std::vector<std::string> device_text_seeds();
 std::vector<std::string> visible_devices_seeds();
+std::vector<std::string> device_code_seeds();
 std::vector<std::string> simulator_seeds();
 
 std::span<const std::string_view> trace_words();
@@ -20,6 +21,7 @@ std::span<const std::string_view> snapshot_words();
 std::span<const std::string_view> configuration_words();
 std::span<const std::string_view> device_text_words();
 std::span<const std::string_view> visible_devices_words();
+std::span<const std::string_view> device_code_words();
 std::span<const std::string_view> simulator_words();
 
 }  // namespace berth::fuzz

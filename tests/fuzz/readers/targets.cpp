@@ -18,6 +18,7 @@
 #include "device/visible_devices.hpp"
 #include "fuzz/readers/seeds.hpp"
 #include "sim/config.hpp"
+#include "sim/work/cubin.hpp"
 #include "trace/trace_check.hpp"
 
 namespace berth::fuzz {
@@ -131,6 +132,22 @@ void read_visible_devices(std::string_view bytes) {
       require(static_cast<std::size_t>(ordinal) < visible.places.size(), "an ordinal exists", text);
 }
 
+/// Images that are malformed are refused without an error.
+void read_device_code(std::string_view bytes) {
+  const auto image = std::as_bytes(std::span(bytes));
+  for (const auto& variables : {sim::read_cubin(image), sim::read_fat_binary(image)}) {
+    if (!variables) continue;
+    std::size_t kept = 0;
+    for (const sim::PtxVariable& variable : *variables) {
+      require(variable.bytes != 0 && !variable.name.empty(), "a variable has a name and bytes",
+              variable.name);
+      require(variable.value.size() <= variable.bytes, "a value fits its variable", variable.name);
+      kept += variable.name.size() + variable.value.size();
+    }
+    require(kept <= bytes.size(), "no more is read than there is", "device code");
+  }
+}
+
 void read_simulator_settings(std::string_view bytes) {
   read_or_refuse([&] {
     const sim::Config config = sim::Config::parse(bytes);
@@ -148,6 +165,7 @@ std::span<const ReaderTarget> reader_targets() {
       {"device_text", read_device_text, device_text_seeds, device_text_words()},
       {"visible_devices", read_visible_devices, visible_devices_seeds, visible_devices_words()},
       {"simulator_settings", read_simulator_settings, simulator_seeds, simulator_words()},
+      {"device_code", read_device_code, device_code_seeds, device_code_words()},
   };
   return targets;
 }
