@@ -2,7 +2,9 @@
 """Replays a recorded trace on the allocator of this PyTorch process, and prints what it costs as
 JSON. report.py runs it on the simulated driver, once for each allocator.
 
-  measure.py native|plugin|full TRACE STREAMS PASSES FOLDER
+  measure.py native|empty|plugin|full TRACE STREAMS PASSES FOLDER
+
+empty: a plug-in that does nothing, the bound of plug-ins.
 
 STREAMS: blocks take turns on so many streams; 0: those of the trace. FOLDER: for what it compiles.
 """
@@ -69,8 +71,8 @@ def read(path, streams):
     return operations, peak
 
 
-def compiled(folder):
-    """The library of allocator_calls.cpp."""
+def compile_library(folder):
+    """allocator_calls.cpp for this PyTorch."""
     target = pathlib.Path(folder) / f"allocator_calls-{torch.__version__}.so"
     source = pathlib.Path(__file__).with_name("allocator_calls.cpp")
     if not target.exists():
@@ -78,7 +80,11 @@ def compiled(folder):
         end = command.index("-lc10_cuda") - 1
         command[end:end] = [str(source)]
         subprocess.run([*command, "-o", str(target)], check=True)
-    library = ctypes.CDLL(str(target))
+    return str(target)
+
+
+def loaded(path):
+    library = ctypes.CDLL(path)
     library.run_operations.restype = ctypes.c_double
     return library
 
@@ -108,6 +114,8 @@ def python_passes(operations, stream, passes):
 def bytes_reserved(allocator):
     if allocator == "plugin":
         return berth.torch.runtime().memory("cuda:0").counters().bytes_reserved.peak
+    if allocator == "empty":
+        return 0
     return torch.cuda.max_memory_reserved()
 
 
@@ -115,7 +123,11 @@ def main(allocator, trace, streams, passes, folder):
     if allocator in ("plugin", "full"):
         berth.torch.enable(full=allocator == "full")
     operations, peak = read(trace, int(streams))
-    library = compiled(folder)
+    path = compile_library(folder)
+    if allocator == "empty":
+        empty = torch.cuda.memory.CUDAPluggableAllocator(path, "empty_alloc", "empty_free")
+        torch.cuda.memory.change_current_allocator(empty)
+    library = loaded(path)
     torch.cuda.init()
     count = max(stream for _, _, stream in operations) + 1
     handles = [torch.cuda.Stream() for _ in range(count)]

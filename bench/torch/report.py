@@ -19,6 +19,7 @@ TRACES = [str(ROOT / f"bench/traces/{name}.csv.gz") for name in ("gpt2-train", "
 ALLOCATORS = {
     "native": {},
     "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+    "empty": {},  # a plug-in that does nothing
     "plugin": {},
     "full": {},
 }
@@ -68,7 +69,7 @@ def table(trace, streams, found):
         if key in found["native"]:
             values = "".join(f"{form.format(of[key]):>12}" for of in found.values())
             print(f"{title:26}{values}")
-    for allocator in ("plugin", "full"):
+    for allocator in ("empty", "plugin", "full"):
         ratios = [
             f"{key.removesuffix('_ns')} {found['native'][key] / found[allocator][key]:.2f} times"
             for key in NANOSECONDS

@@ -169,7 +169,10 @@ TEST_CASE_FIXTURE(SleepingTest,
       allocator->record_stream(freed, own);
       allocator->deallocate(freed);
       ending.reset();
+      const std::uint64_t asleep = counters().bytes_asleep.current;
       CHECK(allocator->trim(0) == 0);
+      CHECK(counters().bytes_asleep.current == asleep);
+      CHECK((asleep > 0) == wakes);
       CHECK(allocator->snapshot().counters.blocks_allocated.current == 1);
       allocator->validate();
       CHECK_THROWS_AS(allocator->allocate(1_MiB, own), InvalidArgument);

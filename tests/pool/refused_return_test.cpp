@@ -135,58 +135,56 @@ TEST_CASE("a granule that another mapping still shows stays reserved") {
 }
 
 TEST_CASE("memory that the driver refuses of sleep() stays reserved until a trim returns it") {
+  enum class Way { pool_trims, device_trims, other_pool_needs, pool_wakes };
   for (const DriverCall call : {DriverCall::mem_unmap, DriverCall::mem_release}) {
-    for (const bool for_graphs : {false, true}) {
-      CAPTURE(std::string(kDriverCallNames[std::size_t(call)]));
-      CAPTURE(for_graphs);
-      RefusedReturn test(Kind::granules);
-      MemoryPool pool = test.memory.create_pool({.name = "own", .for_graphs = for_graphs});
-      Allocation block = pool.allocate(20_MiB, test.work);
-      const auto reserved = [&] { return pool.counters().bytes_reserved.current; };
-      const auto asleep = [&] { return pool.counters().bytes_asleep.current; };
-      test.tap.after(call, [&] { test.tap.refuse_all(call, CUDA_ERROR_UNKNOWN); });
-      const std::string refusal = message_of<DriverError>([&] { return pool.sleep(); });
-      CHECK(contains(refusal,
-                     "own is asleep; the driver has taken back 2.00 MiB, and refuses "
-                     "more: " +
-                         std::string(kDriverCallNames[std::size_t(call)])));
-      CHECK(pool.is_asleep());
-      CHECK(reserved() == 18_MiB);
-      CHECK(asleep() == 2_MiB);
-      CHECK(test.used() == 18_MiB);
-      CHECK(pool.sleep() == 0);
-      CHECK_THROWS_AS(pool.trim(), DriverError);
-      CHECK_THROWS_AS(test.memory.trim(), DriverError);
-      check_whole(pool);
+    for (const Way way :
+         {Way::pool_trims, Way::device_trims, Way::other_pool_needs, Way::pool_wakes}) {
+      for (const bool for_graphs : {false, true}) {
+        CAPTURE(std::string(kDriverCallNames[std::size_t(call)]));
+        CAPTURE(static_cast<int>(way));
+        CAPTURE(for_graphs);
+        RefusedReturn test(Kind::granules);
+        MemoryPool pool = test.memory.create_pool({.name = "own", .for_graphs = for_graphs});
+        const Allocation block = pool.allocate(20_MiB, test.work);
+        const auto reserved = [&] { return pool.counters().bytes_reserved.current; };
+        const auto asleep = [&] { return pool.counters().bytes_asleep.current; };
+        test.tap.after(call, [&] { test.tap.refuse_all(call, CUDA_ERROR_UNKNOWN); });
+        const std::string refusal = message_of<DriverError>([&] { return pool.sleep(); });
+        CHECK(contains(refusal,
+                       "own is asleep; the driver has taken back 2.00 MiB, and refuses "
+                       "more: " +
+                           std::string(kDriverCallNames[std::size_t(call)])));
+        CHECK(pool.is_asleep());
+        CHECK(reserved() == 18_MiB);
+        CHECK(asleep() == 2_MiB);
+        CHECK(test.used() == 18_MiB);
+        CHECK(pool.sleep() == 0);
+        CHECK_THROWS_AS(pool.trim(), DriverError);
+        CHECK_THROWS_AS(test.memory.trim(), DriverError);
+        check_whole(pool);
 
-      SUBCASE("which the pool does") {
+        if (way == Way::pool_wakes) {  // and uses it
+          pool.wake();
+          CHECK(reserved() == 20_MiB);
+          CHECK(asleep() == 0);
+          CHECK(test.used() == 20_MiB);
+        }
         test.tap.allow(call);
-        CHECK(pool.trim() == 18_MiB);
-      }
-      SUBCASE("which the device does") {
-        test.tap.allow(call);
-        CHECK(test.memory.trim() == 18_MiB);
-      }
-      SUBCASE("which another pool's request does") {
-        test.tap.allow(call);
-        CHECK(test.memory.allocate(64_MiB, test.work).data() != nullptr);
-        test.memory.trim();
-      }
-      SUBCASE("unless the pool wakes and uses it") {
+        if (way == Way::pool_trims) CHECK(pool.trim() == 18_MiB);
+        if (way == Way::device_trims) CHECK(test.memory.trim() == 18_MiB);
+        if (way == Way::other_pool_needs) {
+          CHECK(test.memory.allocate(64_MiB, test.work).data() != nullptr);
+          test.memory.trim();
+        }
+        if (way == Way::pool_wakes) CHECK(pool.sleep() == 20_MiB);
+        CHECK(reserved() == 0);
+        CHECK(asleep() == 20_MiB);
+        CHECK(test.used() == 0);
         pool.wake();
         CHECK(reserved() == 20_MiB);
         CHECK(asleep() == 0);
-        CHECK(test.used() == 20_MiB);
-        test.tap.allow(call);
-        CHECK(pool.sleep() == 20_MiB);
+        check_whole(pool);
       }
-      CHECK(reserved() == 0);
-      CHECK(asleep() == 20_MiB);
-      CHECK(test.used() == 0);
-      pool.wake();
-      CHECK(reserved() == 20_MiB);
-      CHECK(asleep() == 0);
-      check_whole(pool);
     }
   }
 }
@@ -209,36 +207,46 @@ TEST_CASE("all pools of a name are asleep if the driver refuses memory of one") 
 }
 
 TEST_CASE("memory of a failed growth that the driver refuses to take back stays reserved") {
+  enum class Way { trim, smaller_request, same_request };
   for (const Kind kind : {Kind::granules, Kind::contiguous}) {
-    CAPTURE(kind == Kind::contiguous);
-    RefusedReturn test(kind);
-    test.memory.set_limits({.bytes_reserved_max = 40_MiB});
-    test.tap.refuse(DriverCall::mem_set_access, CUDA_ERROR_UNKNOWN, 1);
-    test.tap.refuse_all(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
-    CHECK_THROWS_AS(static_cast<void>(test.allocator().allocate_raw(30_MiB, test.work)),
-                    DriverError);
-    CHECK(test.used() == 30_MiB);
-    CHECK(test.reserved() == 30_MiB);
-    CHECK(test.memory.counters().bytes_reserved.current + (test.pool ? test.reserved() : 0) ==
-          30_MiB);
-    CHECK_THROWS_AS(static_cast<void>(test.allocator().allocate_raw(20_MiB, test.work)),
-                    OutOfMemory);  // the limit
-    CHECK(test.used() == 30_MiB);
-    CHECK_THROWS_AS(test.memory.trim(), DriverError);
-    test.tap.allow(DriverCall::mem_unmap);
-    SUBCASE("until a trim returns it") {
-      CHECK(test.memory.trim() == 30_MiB);
-    }
-    SUBCASE("until a request needs it") {
-      void* const other = test.allocator().allocate_raw(20_MiB, test.work);
-      CHECK(test.used() == test.reserved());
-      CHECK(test.used() <= 40_MiB);
-      test.allocator().deallocate(other);
+    for (const Way way : {Way::trim, Way::smaller_request, Way::same_request}) {
+      CAPTURE(kind == Kind::contiguous);
+      CAPTURE(static_cast<int>(way));
+      RefusedReturn test(kind);
+      const auto allocate = [&](std::size_t bytes) {
+        return test.allocator().allocate_raw(bytes, test.work);
+      };
+      test.memory.set_limits({.bytes_reserved_max = 40_MiB});
+      test.tap.refuse(DriverCall::mem_set_access, CUDA_ERROR_UNKNOWN, 1);
+      test.tap.refuse_all(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
+      CHECK_THROWS_AS(static_cast<void>(allocate(30_MiB)), DriverError);
+      CHECK(test.used() == 30_MiB);
+      CHECK(test.reserved() == 30_MiB);
+      CHECK(test.allocator().counters().bytes_refused.current == 30_MiB);
+      CHECK_THROWS_AS(static_cast<void>(allocate(20_MiB)), OutOfMemory);  // the limit
+      CHECK(test.used() == 30_MiB);
+      CHECK_THROWS_AS(test.memory.trim(), DriverError);
+      check_whole(test.allocator());
+
+      if (way == Way::same_request) {
+        test.memory.set_limits({});
+        test.allocator().deallocate(allocate(30_MiB));
+        // Growth gives granules access again. A segment of its own stays unusable.
+        CHECK(test.used() == (kind == Kind::contiguous ? 60_MiB : 30_MiB));
+        CHECK(test.reserved() == test.used());
+      }
+      test.tap.allow(DriverCall::mem_unmap);
+      if (way == Way::trim) CHECK(test.memory.trim() == 30_MiB);
+      if (way == Way::smaller_request) {
+        test.allocator().deallocate(allocate(20_MiB));
+        CHECK(test.used() == test.reserved());
+        CHECK(test.used() <= 40_MiB);
+      }
       test.memory.trim();
+      CHECK(test.used() == 0);
+      CHECK(test.reserved() == 0);
+      check_whole(test.allocator());
     }
-    CHECK(test.used() == 0);
-    CHECK(test.reserved() == 0);
-    check_whole(test.allocator());
   }
 }
 

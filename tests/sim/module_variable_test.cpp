@@ -58,7 +58,8 @@ struct VariableFixture : SimFixture {
 
 std::vector<std::string> names_in(const char* ptx) {
   std::vector<std::string> names;
-  for (const sim::PtxVariable& variable : sim::read_variables(ptx)) names.push_back(variable.name);
+  for (const sim::ImageVariable& variable : sim::read_variables(ptx))
+    names.push_back(variable.name);
   return names;
 }
 

@@ -99,7 +99,7 @@ class CubinReader {
 
   /// False if the image is malformed.
   bool read();
-  std::vector<PtxVariable> variables() { return std::move(variables_); }
+  std::vector<ImageVariable> variables() { return std::move(variables_); }
 
  private:
   struct Section {
@@ -127,7 +127,7 @@ class CubinReader {
   Bytes image_;
   std::vector<Section> sections_;
   std::uint64_t taken_ = 0;
-  std::vector<PtxVariable> variables_;
+  std::vector<ImageVariable> variables_;
 };
 
 bool CubinReader::read() {
@@ -191,7 +191,7 @@ bool CubinReader::read_variable(const Elf64_Sym& symbol, const Section& section,
   const bool fits = bytes <= kDeviceVariableMax && symbol.st_value <= bytes &&
                     symbol.st_size <= bytes - symbol.st_value;
   if (!fits || name.empty() || !take(name.size())) return false;
-  PtxVariable variable{
+  ImageVariable variable{
       std::string(name), symbol.st_size, (symbol.st_other & kManagedSymbol) != 0, {}, true};
   if (section.header.sh_type != SHT_NOBITS) {
     const auto values = content(section.header);
@@ -219,13 +219,13 @@ std::vector<std::byte> copy_of_memory(const void* start, std::uint64_t bytes) {
 
 }  // namespace
 
-std::optional<std::vector<PtxVariable>> read_cubin(std::span<const std::byte> image) {
+std::optional<std::vector<ImageVariable>> read_cubin(std::span<const std::byte> image) {
   CubinReader reader(image);
   if (!reader.read()) return std::nullopt;
   return reader.variables();
 }
 
-std::optional<std::vector<PtxVariable>> read_fat_binary(std::span<const std::byte> image) {
+std::optional<std::vector<ImageVariable>> read_fat_binary(std::span<const std::byte> image) {
   const auto header = read_one<FatHeader>(image);
   if (!header) return std::nullopt;
   std::uint64_t at = header->header_bytes;

@@ -14,9 +14,9 @@
 namespace berth::sim {
 
 /// In the order of the symbols. Null if `image` is no cubin, or a malformed one.
-std::optional<std::vector<PtxVariable>> read_cubin(std::span<const std::byte> image);
+std::optional<std::vector<ImageVariable>> read_cubin(std::span<const std::byte> image);
 /// Of the first cubin. Null if there is none, or if it is compressed or malformed.
-std::optional<std::vector<PtxVariable>> read_fat_binary(std::span<const std::byte> image);
+std::optional<std::vector<ImageVariable>> read_fat_binary(std::span<const std::byte> image);
 
 /// The whole cubin or fat binary at `start`, whose size is in its headers; empty if it is malformed
 /// or not all there.

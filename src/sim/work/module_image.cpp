@@ -29,11 +29,11 @@ ImageKind kind_of(const char* image) {
 }
 
 /// Of device code that is compiled: all names count as kernels.
-Image with_variables(std::optional<std::vector<PtxVariable>> read) {
+Image with_variables(std::optional<std::vector<ImageVariable>> read) {
   Image image;
   if (!read) return image;
   image.variables.emplace();
-  for (PtxVariable& variable : *read) image.variables->emplace_back(std::move(variable));
+  for (ImageVariable& variable : *read) image.variables->emplace_back(std::move(variable));
   return image;
 }
 

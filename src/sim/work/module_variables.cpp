@@ -21,14 +21,15 @@ Range* find_variable_memory(State& state, std::uint64_t address) {
   return range != nullptr && range->is_variable ? range : nullptr;
 }
 
-std::uint64_t allocate_variable(State& state, const Context& context, const PtxVariable& declared) {
+std::uint64_t allocate_variable(State& state, const Context& context,
+                                const ImageVariable& declared) {
   if (declared.is_managed)
     return reinterpret_cast<std::uint64_t>(make_managed_memory(state, context, declared.bytes));
   Device& device = state.devices[static_cast<std::size_t>(context.device)];
   return device.linear.allocate(state, context, declared.bytes);
 }
 
-void set_initial_value(State& state, const Range& range, const PtxVariable& declared) {
+void set_initial_value(State& state, const Range& range, const ImageVariable& declared) {
   for (std::uint64_t at = 0; at < range.bytes;) {
     const std::span<std::byte> stretch = bytes_of(state, range, at);
     std::ranges::fill(stretch, std::byte{0});

@@ -20,9 +20,9 @@ namespace berth::sim {
 struct State;
 
 struct ModuleVariable {
-  explicit ModuleVariable(PtxVariable declared_) : declared(std::move(declared_)) {}
+  explicit ModuleVariable(ImageVariable declared_) : declared(std::move(declared_)) {}
 
-  PtxVariable declared;
+  ImageVariable declared;
   std::map<Handle, std::uint64_t> places;  ///< addresses by context; of managed memory by 0
 };
 

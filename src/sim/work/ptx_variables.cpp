@@ -46,7 +46,7 @@ struct ElementType {
 /// The declarations from a state space to the semicolon.
 class VariableReader {
  public:
-  VariableReader(PtxWords& words, std::vector<PtxVariable>& variables)
+  VariableReader(PtxWords& words, std::vector<ImageVariable>& variables)
       : words_(words), variables_(variables) {}
 
   void read();
@@ -56,13 +56,13 @@ class VariableReader {
   /// `name` and what follows, up to a comma or the semicolon, which is the next word.
   void read_declarator(std::string_view name);
   void read_dimension(std::size_t& elements, bool& is_open);
-  void read_value(PtxVariable& variable);
-  void add_number(PtxVariable& variable, std::string_view word, bool is_negative);
+  void read_value(ImageVariable& variable);
+  void add_number(ImageVariable& variable, std::string_view word, bool is_negative);
   std::string_view step() { return word_ = words_.next(); }
   [[nodiscard]] bool is_at_end() const { return word_.empty() || word_ == ";"; }
 
   PtxWords& words_;
-  std::vector<PtxVariable>& variables_;
+  std::vector<ImageVariable>& variables_;
   std::string_view word_;
   ElementType type_;
   bool is_managed_ = false;
@@ -103,7 +103,7 @@ void VariableReader::read_attributes() {
 }
 
 void VariableReader::read_declarator(std::string_view name) {
-  PtxVariable variable{std::string(name), 0, is_managed_, {}, true};
+  ImageVariable variable{std::string(name), 0, is_managed_, {}, true};
   std::size_t elements = type_.count;
   bool is_open = false;
   step();
@@ -126,7 +126,7 @@ void VariableReader::read_dimension(std::size_t& elements, bool& is_open) {
   step();
 }
 
-void VariableReader::read_value(PtxVariable& variable) {
+void VariableReader::read_value(ImageVariable& variable) {
   int depth = 0;
   bool is_negative = false;
   for (step(); !is_at_end(); step()) {
@@ -147,7 +147,7 @@ void VariableReader::read_value(PtxVariable& variable) {
   }
 }
 
-void VariableReader::add_number(PtxVariable& variable, std::string_view word, bool is_negative) {
+void VariableReader::add_number(ImageVariable& variable, std::string_view word, bool is_negative) {
   const bool has_bits = word.size() > 2 && std::string_view("fFdD").find(word[1]) != word.npos;
   const auto bits = bits_of(word);
   // The value of a decimal number depends on the type.
@@ -161,8 +161,8 @@ void VariableReader::add_number(PtxVariable& variable, std::string_view word, bo
 
 }  // namespace
 
-std::vector<PtxVariable> read_variables(std::string_view ptx) {
-  std::vector<PtxVariable> variables;
+std::vector<ImageVariable> read_variables(std::string_view ptx) {
+  std::vector<ImageVariable> variables;
   PtxWords words(ptx);
   int depth = 0;  // of braces and parentheses: inside are other uses of the words
   bool is_extern = false;
@@ -173,10 +173,10 @@ std::vector<PtxVariable> read_variables(std::string_view ptx) {
     if (word == ".extern") is_extern = true;
     if (word == ";" || word == "}") is_extern = false;
     if (word != ".global" && word != ".const") continue;
-    std::vector<PtxVariable> declared;
+    std::vector<ImageVariable> declared;
     VariableReader(words, declared).read();
     if (!is_extern)
-      for (PtxVariable& variable : declared) variables.push_back(std::move(variable));
+      for (ImageVariable& variable : declared) variables.push_back(std::move(variable));
     is_extern = false;
   }
   return variables;

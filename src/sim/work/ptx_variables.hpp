@@ -10,7 +10,7 @@
 
 namespace berth::sim {
 
-struct PtxVariable {
+struct ImageVariable {
   std::string name;
   std::size_t bytes;
   bool is_managed;
@@ -21,6 +21,6 @@ struct PtxVariable {
 
 /// In the order of the text. A declaration of a variable that another module defines (.extern) does
 /// not count.
-std::vector<PtxVariable> read_variables(std::string_view ptx);
+std::vector<ImageVariable> read_variables(std::string_view ptx);
 
 }  // namespace berth::sim

@@ -138,7 +138,7 @@ void read_device_code(std::string_view bytes) {
   for (const auto& variables : {sim::read_cubin(image), sim::read_fat_binary(image)}) {
     if (!variables) continue;
     std::size_t kept = 0;
-    for (const sim::PtxVariable& variable : *variables) {
+    for (const sim::ImageVariable& variable : *variables) {
       require(variable.bytes != 0 && !variable.name.empty(), "a variable has a name and bytes",
               variable.name);
       require(variable.value.size() <= variable.bytes, "a value fits its variable", variable.name);
