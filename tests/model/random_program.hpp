@@ -77,7 +77,7 @@ class RandomProgram {
   RandomProgram(const RandomProgram&) = delete;
   RandomProgram& operator=(const RandomProgram&) = delete;
 
-  [[nodiscard]] const char* last_operation() const { return last_operation_; }
+  [[nodiscard]] std::string last_operation() const { return last_operation_; }
 
  protected:
   explicit RandomProgram(std::uint64_t seed) : random_(seed) {}
