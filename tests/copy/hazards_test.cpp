@@ -133,14 +133,16 @@ void expect_no_findings(sim::Simulator& simulator) {
   for (const std::string& finding : simulator.take_findings()) FAIL_CHECK(finding);
 }
 
-/// Calls `body(hazard, mode, seed)` for all.
+/// Calls `body(hazard, mode, seed)` for all; with a sanitizer, with one or two modes a hazard.
 template <class Body>
 void for_each_hazard(Body&& body) {
   for_each_seed([&](std::uint64_t seed) {
+    Thinned thinned(2);
     for (const char* const hazard : kHazards) {
       for (const char* const mode : kModes) {
         const bool is_random = std::string_view(mode) == "random";
         if (seed >= first_seed() + kSeedsOfAllModes && !is_random) continue;
+        if (thinned.skips()) continue;
         CAPTURE(std::string(hazard));
         CAPTURE(std::string(mode));
         body(hazard, mode, seed);
