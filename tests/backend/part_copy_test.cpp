@@ -79,7 +79,7 @@ TEST_CASE("host memory goes to a buffer and back in parts, in any order of their
       read.wait();
       CHECK(read.bytes_done() == bytes);
       CHECK(machine.ranges_read == parts);
-      CHECK(target == content);
+      CHECK(are_equal(target, content));
 
       std::vector<std::byte> tail(bytes - 100);
       const Transfer rest = buffer.read(tail.data(), 100, tail.size(), in_parts());
@@ -103,7 +103,7 @@ TEST_CASE("without the option, and for what is no larger than a part, the backen
     const DeviceBuffer buffer = fixture.buffers().create(fixture.device(0), content.data(),
                                                          2 * kPart, in_parts(part_bytes));
     buffer.read(target.data(), 0, 2 * kPart, in_parts(part_bytes)).wait();
-    CHECK(target == content);
+    CHECK(are_equal(target, content));
     CHECK(machine.whole_created == 1);
     CHECK(machine.ranges_read == 1);
   }
@@ -160,7 +160,7 @@ TEST_CASE("each part moves the progress, and two are on their way at a time") {
       fixture.buffers().create(fixture.device(0), content.data(), content.size(), in_parts());
   follow(buffer.ready());
   follow(buffer.read(target.data(), 0, target.size(), in_parts()));
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
 }
 
 TEST_CASE("a part that does not end does not hold up the parts behind it") {
@@ -186,7 +186,7 @@ TEST_CASE("a part that does not end does not hold up the parts behind it") {
       fixture.buffers().create(fixture.device(0), content.data(), content.size(), in_parts());
   hold_first(buffer.ready());
   hold_first(buffer.read(target.data(), 0, target.size(), in_parts()));
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
 }
 
 TEST_CASE("what a backend cannot do in parts is one part, which cancel does not end") {
@@ -211,7 +211,7 @@ TEST_CASE("what a backend cannot do in parts is one part, which cancel does not 
   CHECK(machine.whole_created == 1);
   check_whole(buffer.read(target.data(), 0, target.size(), in_parts()));
   CHECK(machine.ranges_read == 1);
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
 }
 
 TEST_CASE("what a backend no longer reads in parts is read by one call") {
@@ -228,7 +228,7 @@ TEST_CASE("what a backend no longer reads in parts is read by one call") {
   read.wait();
   CHECK(machine.ranges_read == 3);
   CHECK(read.bytes_done() == content.size());
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
 }
 
 TEST_CASE("a scatter and a gather copy each device in parts, at the same time") {
@@ -261,7 +261,7 @@ TEST_CASE("a scatter and a gather copy each device in parts, at the same time") 
   run_until_done(machine, gathered, true);
   gathered.wait();
   CHECK(machine.ranges_read == 3 + 1 + 3 + 1);
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
   CHECK(fixture.buffers().counters(fixture.device(0)).bytes_written == sizes[0] + sizes[4]);
   CHECK(fixture.buffers().counters(fixture.device(0)).bytes_read == sizes[0] + sizes[4]);
 }
@@ -282,7 +282,7 @@ TEST_CASE("a device whose parts do not end holds up no other device") {
     buffer.ready().wait();
     std::vector<std::byte> target(content.size());
     buffer.read(target.data(), 0, target.size(), in_parts()).wait();
-    CHECK(target == content);
+    CHECK(are_equal(target, content));
   }
   CHECK(machine.pending_count() == 2);
   for (const DeviceBuffer& buffer : stuck) {
@@ -290,7 +290,7 @@ TEST_CASE("a device whose parts do not end holds up no other device") {
     run_until_done(machine, buffer.ready());
   }
   machine.late_device = -1;
-  for (const DeviceBuffer& buffer : stuck) CHECK(content_of(buffer) == content);
+  for (const DeviceBuffer& buffer : stuck) CHECK(are_equal(content_of(buffer), content));
 }
 
 TEST_CASE("a mapping of memory that is copied in parts ends after the copy") {
@@ -324,7 +324,7 @@ TEST_CASE("a mapping of memory that is copied in parts ends after the copy") {
   end_during(target.data(), [&] {
     return fixture.buffers().gather(target.data(), target.size(), std::span(buffers), in_parts());
   });
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
   std::vector<std::byte> source = content;
   std::optional<DeviceBuffer> filled;
   end_during(source.data(), [&] {
@@ -343,7 +343,7 @@ TEST_CASE("copies through host memory are made in parts on their way to the back
   runtime.copier().copy(memory.data(), content.data(), content.size(), stream);
   const DeviceBuffer buffer = fixture.buffers().create(fixture.device(0), memory.data(),
                                                        content.size(), stream, in_parts());
-  CHECK(content_of(buffer) == content);
+  CHECK(are_equal(content_of(buffer), content));
   CHECK(machine.parts_written == 3);
 }
 
@@ -387,7 +387,7 @@ TEST_CASE("with keep_alive a copy in parts continues without its owners") {
     reading.keep_alive = target;
     reading.on_done = [&, target](const std::exception_ptr& failure) {
       CHECK(failure == nullptr);
-      CHECK(*target == expected);
+      CHECK(are_equal(*target, expected));
       ++calls;
     };
     const Transfer read = buffer.read(target->data(), 0, target->size(), std::move(reading));
@@ -429,7 +429,7 @@ TEST_CASE("the end of the Runtime waits for parts, and copies that are pending c
     CHECK(machine.backends_live == 0);
     CHECK(buffer.bytes() == content.size());
   }
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
 }
 
 TEST_CASE("a copy in parts whose thread cannot be started is refused, and nothing is left") {
@@ -450,7 +450,7 @@ TEST_CASE("a copy in parts whose thread cannot be started is refused, and nothin
   CHECK(fixture.machine->fillings_live == 0);
   CHECK(fixture.buffers().counters(fixture.device(0)).bytes_written == content.size());
   whole.read(target.data(), 0, target.size(), in_parts()).wait();
-  CHECK(target == content);
+  CHECK(are_equal(target, content));
 }
 
 TEST_CASE("many threads copy in parts to both devices, and some of them cancel") {
@@ -469,7 +469,7 @@ TEST_CASE("many threads copy in parts to both devices, and some of them cancel")
         if (round % 5 == 0) read.cancel();
         try {
           read.wait();
-          wrong += target == content ? 0 : 1;
+          wrong += are_equal(target, content) ? 0 : 1;
         } catch (const Cancelled&) {
           wrong += round % 5 == 0 ? 0 : 1;
         }

@@ -152,7 +152,7 @@ TEST_CASE("a batch is refused as a whole if a copy does not involve the stream's
 TEST_CASE(
     "after the driver refuses a part of a batch nothing more is written, and a retry succeeds") {
   for (const std::string fault : {"cuMemcpyBatchAsync@1=unknown", "cuMemcpyBatchAsync@3=unknown",
-                                  "cuMemcpyBatchAsync=not_supported;cuMemcpyAsync@20=unknown"}) {
+                                  "cuMemcpyBatchAsync=not_supported;cuMemcpyAsync@19=unknown"}) {
     for (const bool to_device : {true, false}) {
       CAPTURE(fault);
       CAPTURE(to_device);

@@ -91,7 +91,7 @@ TEST_CASE_FIXTURE(FileByDriver,
 }
 
 TEST_CASE("a copy that fails during another capture throws after its submitted work is done") {
-  CopyTest test(machine("cuMemcpyAsync@5=invalid_value"), {.direct_piece_bytes = 64_KiB});
+  CopyTest test(machine("cuMemcpyAsync@4=invalid_value"), {.direct_piece_bytes = 64_KiB});
   Buffer device(test, Kind::device, kBytes);
   Buffer pinned(test, Kind::pinned, kBytes);
   const OtherCapture capture;

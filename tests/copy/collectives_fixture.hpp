@@ -87,7 +87,14 @@ class Memory {
         base_ = static_cast<unsigned char*>(block_.data());
         break;
     }
-    write_whole(Bytes(whole, kGuardByte));
+    if (place.is_host()) {
+      std::fill_n(base_, whole, kGuardByte);
+    } else {
+      on_stream([&] {
+        return sim::berth_sim_cuMemsetD8Async(address_of(base_), kGuardByte, whole,
+                                              stream_.native());
+      });
+    }
   }
   Memory(Memory&&) = default;
 
@@ -98,41 +105,36 @@ class Memory {
 
   void write(const Bytes& content) {
     REQUIRE(content.size() == bytes_);
-    Bytes whole(bytes_ + 2 * kGuard, kGuardByte);
-    std::copy(content.begin(), content.end(), whole.begin() + std::ptrdiff_t(kGuard));
-    write_whole(whole);
+    if (place_.is_host()) {
+      std::copy(content.begin(), content.end(), data());
+      return;
+    }
+    on_stream([&] {
+      return sim::berth_sim_cuMemcpyAsync(address_of(data()), address_of(content.data()), bytes_,
+                                          stream_.native());
+    });
   }
   /// The content now, whatever is pending.
-  [[nodiscard]] Bytes read() const {
-    const Bytes whole = read_whole();
-    return {whole.begin() + std::ptrdiff_t(kGuard), whole.end() - std::ptrdiff_t(kGuard)};
-  }
+  [[nodiscard]] Bytes read() const { return read(data(), bytes_); }
   /// Whether nothing was written beside it.
   [[nodiscard]] bool guards_hold() const {
-    const Bytes whole = read_whole();
-    const auto is_guard = [](unsigned char byte) { return byte == kGuardByte; };
-    return std::all_of(whole.begin(), whole.begin() + std::ptrdiff_t(kGuard), is_guard) &&
-           std::all_of(whole.end() - std::ptrdiff_t(kGuard), whole.end(), is_guard);
+    const Bytes guard(kGuard, kGuardByte);
+    return read(base_, kGuard) == guard && read(data() + bytes_, kGuard) == guard;
   }
 
  private:
   static constexpr std::size_t kGuard = 37;
   static constexpr unsigned char kGuardByte = 0xC3;
 
-  void write_whole(const Bytes& content) {
-    if (place_.is_host()) {
-      std::copy(content.begin(), content.end(), base_);
-      return;
-    }
+  template <class Submit>
+  void on_stream(const Submit& submit) {
     const DeviceGuard guard(test_.runtime->devices(), Device::cuda(place_.device));
-    REQUIRE(sim::berth_sim_cuMemcpyAsync(address_of(base_), address_of(content.data()),
-                                         content.size(), stream_.native()) == CUDA_SUCCESS);
+    REQUIRE(submit() == CUDA_SUCCESS);
     REQUIRE(sim::berth_sim_cuStreamSynchronize(stream_.native()) == CUDA_SUCCESS);
   }
-  [[nodiscard]] Bytes read_whole() const {
-    const std::size_t whole = bytes_ + 2 * kGuard;
-    if (place_.is_host()) return {base_, base_ + whole};
-    return test_.simulator.peek(address_of(base_), whole);
+  [[nodiscard]] Bytes read(const unsigned char* from, std::size_t bytes) const {
+    if (place_.is_host()) return {from, from + bytes};
+    return test_.simulator.peek(address_of(from), bytes);
   }
 
   CollectiveTest& test_;

@@ -121,7 +121,7 @@ class Buffer {
         base_ = reinterpret_cast<unsigned char*>(raw_);
         break;
     }
-    write_whole(Bytes(whole, kGuardByte));
+    fill_whole();
   }
   ~Buffer() {
     const DeviceGuard guard(test_.runtime->devices(), Device::cuda(device_of(kind_)));
@@ -136,48 +136,51 @@ class Buffer {
 
   void write(const Bytes& content) {
     REQUIRE(content.size() == bytes_);
-    Bytes whole(bytes_ + 2 * kGuard, kGuardByte);
-    std::copy(content.begin(), content.end(), whole.begin() + kGuardOffset);
-    write_whole(whole);
+    if (host_reaches_it()) {
+      std::copy(content.begin(), content.end(), data());
+      return;
+    }
+    on_own_stream([&](CUstream own) {
+      return sim::berth_sim_cuMemcpyAsync(address_of(data()), address_of(content.data()), bytes_,
+                                          own);
+    });
   }
   /// The content now, whatever is pending.
-  [[nodiscard]] Bytes read() const {
-    const Bytes whole = read_whole();
-    return {whole.begin() + kGuardOffset, whole.end() - kGuardOffset};
-  }
+  [[nodiscard]] Bytes read() const { return read(data(), bytes_); }
   /// Whether nothing was written beside the buffer.
   [[nodiscard]] bool guards_hold() const {
-    const Bytes whole = read_whole();
-    for (std::size_t index = 0; index < kGuard; ++index) {
-      if (whole[index] != kGuardByte || whole[whole.size() - 1 - index] != kGuardByte) return false;
-    }
-    return true;
+    const Bytes guard(kGuard, kGuardByte);
+    return read(base_, kGuard) == guard && read(data() + bytes_, kGuard) == guard;
   }
 
  private:
-  static constexpr std::ptrdiff_t kGuardOffset = 37;
-  static constexpr std::size_t kGuard = std::size_t(kGuardOffset);
+  static constexpr std::size_t kGuard = 37;
   static constexpr unsigned char kGuardByte = 0xC3;
 
   [[nodiscard]] bool host_reaches_it() const { return is_host(kind_) || kind_ == Kind::managed; }
-  void write_whole(const Bytes& content) {
+  void fill_whole() {
+    const std::size_t whole = bytes_ + 2 * kGuard;
     if (host_reaches_it()) {
-      std::copy(content.begin(), content.end(), base_);
+      std::fill_n(base_, whole, kGuardByte);
       return;
     }
+    on_own_stream([&](CUstream own) {
+      return sim::berth_sim_cuMemsetD8Async(address_of(base_), kGuardByte, whole, own);
+    });
+  }
+  template <class Submit>
+  void on_own_stream(const Submit& submit) {
     const DeviceGuard guard(test_.runtime->devices(), Device::cuda(device_of(kind_)));
     CUstream own = nullptr;
     REQUIRE(sim::berth_sim_cuStreamCreateWithPriority(&own, CU_STREAM_NON_BLOCKING, 0) ==
             CUDA_SUCCESS);
-    REQUIRE(sim::berth_sim_cuMemcpyAsync(address_of(base_), address_of(content.data()),
-                                         content.size(), own) == CUDA_SUCCESS);
+    REQUIRE(submit(own) == CUDA_SUCCESS);
     REQUIRE(sim::berth_sim_cuStreamSynchronize(own) == CUDA_SUCCESS);
     REQUIRE(sim::berth_sim_cuStreamDestroy(own) == CUDA_SUCCESS);
   }
-  [[nodiscard]] Bytes read_whole() const {
-    const std::size_t whole = bytes_ + 2 * kGuard;
-    if (host_reaches_it()) return {base_, base_ + whole};
-    return test_.simulator.peek(address_of(base_), whole);
+  [[nodiscard]] Bytes read(const unsigned char* from, std::size_t bytes) const {
+    if (host_reaches_it()) return {from, from + bytes};
+    return test_.simulator.peek(address_of(from), bytes);
   }
 
   CopyTest& test_;

@@ -27,17 +27,17 @@ struct ModelBuffer {
     std::fill_n(is_known.begin() + std::ptrdiff_t(at), content.size(),
                 static_cast<unsigned char>(1));
   }
-  /// Nothing is under way any more. Adds what is wrong.
-  void compare(std::vector<std::string>& problems) {
+  /// Nothing is under way any more.
+  void compare() {
     const Bytes content = buffer.read();
     for (std::size_t at = 0; at < content.size(); ++at) {
       if (is_known[at] == 0 || content[at] == expected[at]) continue;
-      problems.push_back(fmt::format("{} memory, byte {}: {} instead of {}", name_of(kind), at,
-                                     content[at], expected[at]));
+      FAIL_CHECK(fmt::format("{} memory, byte {}: {} instead of {}", name_of(kind), at, content[at],
+                             expected[at]));
       break;
     }
     if (!buffer.guards_hold())
-      problems.push_back(fmt::format("a byte beside {} memory was written", name_of(kind)));
+      FAIL_CHECK(fmt::format("a byte beside {} memory was written", name_of(kind)));
     is_read = is_written = false;
   }
 

@@ -48,7 +48,7 @@ TEST_CASE("a pageable source may be changed or freed as soon as the call returns
       const Bytes content = pattern(bytes, 1);
       auto source = std::make_unique<Bytes>(content);
       test.copier.copy_async(target.data(), source->data(), bytes, stream);
-      std::ranges::fill(*source, static_cast<unsigned char>(0xEE));
+      std::fill(source->begin(), source->end(), static_cast<unsigned char>(0xEE));
       source.reset();
       stream.ref().sync();
       CHECK((target.read() == content));
@@ -251,7 +251,7 @@ TEST_CASE("a pinned block can be freed while a copy reads it, and its reuse wait
   Allocation block = pinned.allocate(20_MiB + 100);
   auto* const inside = static_cast<unsigned char*>(block.data()) + 100;
   const Bytes content = pattern(20_MiB, 8);
-  std::ranges::copy(content, inside);
+  std::copy(content.begin(), content.end(), inside);
   test.copier.copy_async(device.data(), inside, 20_MiB, stream);
   void* const freed = block.data();
   block.reset();

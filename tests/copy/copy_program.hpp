@@ -14,9 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <iterator>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,11 +22,11 @@
 
 #include "copy/copy_fixture.hpp"
 #include "copy/copy_model.hpp"
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 
 namespace berth::test {
 
-class CopyProgram {
+class CopyProgram final : public RandomProgram {
  public:
   static constexpr std::size_t kStreamsOfDevice = 2;
 
@@ -39,7 +37,11 @@ class CopyProgram {
   }
 
   CopyProgram(CopyTest& test, const Streams& streams, std::size_t buffer_bytes, std::uint64_t seed)
-      : test_(test), streams_(streams), bytes_(buffer_bytes), random_(seed), last_(streams[0][0]) {
+      : RandomProgram(seed),
+        test_(test),
+        streams_(streams),
+        bytes_(buffer_bytes),
+        last_(streams[0][0]) {
     for (const Kind kind : kKinds) {
       for (int copy = 0; copy < 2; ++copy) {
         Model& model = models_.emplace_back(test, kind, bytes_);
@@ -49,23 +51,20 @@ class CopyProgram {
   }
 
   void step() {
-    using Program = CopyProgram;
-    constexpr void (Program::*kSteps[])() = {&Program::copy,
-                                             &Program::copy,
-                                             &Program::copy,
-                                             &Program::copy,
-                                             &Program::copy_rows,
-                                             &Program::copy_rows,
-                                             &Program::copy_batch,
-                                             &Program::copy_batch,
-                                             &Program::copy_from_what_goes,
-                                             &Program::wait_for_one,
-                                             &Program::fill,
-                                             &Program::copy_through_what_goes,
-                                             &Program::settle,
-                                             &Program::change_host_memory};
-    (this->*kSteps[random_.below(std::size(kSteps))])();
+    static constexpr Operation<CopyProgram> kOperations[] = {
+        {4, "copy", &CopyProgram::copy},
+        {2, "copy rows", &CopyProgram::copy_rows},
+        {2, "copy a batch", &CopyProgram::copy_batch},
+        {1, "copy from what goes", &CopyProgram::copy_from_what_goes},
+        {1, "wait for one", &CopyProgram::wait_for_one},
+        {1, "fill", &CopyProgram::fill},
+        {1, "copy through what goes", &CopyProgram::copy_through_what_goes},
+        {1, "settle", &CopyProgram::settle},
+        {1, "change host memory", &CopyProgram::change_host_memory},
+    };
+    do_one_of(kOperations);
   }
+  void finish() { settle(); }
 
   /// Waits for everything and compares everything.
   void settle() {
@@ -81,31 +80,26 @@ class CopyProgram {
     doomed_.clear();
     for (const Transfer& transfer : transfers_) {
       transfer.wait();
-      note(transfer.bytes_done() == transfer.bytes(), "not all bytes of a transfer are done");
+      CHECK_MESSAGE(transfer.bytes_done() == transfer.bytes(), "not all bytes are done");
     }
     transfers_.clear();
-    for (Model& model : models_) model.compare(problems_);
+    for (Model& model : models_) model.compare();
     for (const auto& [block, content] : kept_) {
       const auto* const data = static_cast<const unsigned char*>(block.data());
-      note(std::equal(content.begin(), content.end(), data),
-           "a block was written by an earlier copy");
+      CHECK_MESSAGE(std::equal(content.begin(), content.end(), data),
+                    "a block was written by an earlier copy");
     }
     kept_.clear();
   }
-  /// After settle(), and after CompletionQueue::finish().
-  void check_ends() { note(ends_ == ends_expected_, "not each transfer has called back once"); }
-
-  /// What was found wrong; a line each.
-  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+  /// After finish(), and after CompletionQueue::finish().
+  void check_ends() const {
+    CHECK_MESSAGE(ends_ == ends_expected_, "not each transfer has called back once");
+  }
   [[nodiscard]] std::uint64_t bytes_copied() const { return bytes_copied_; }
 
  private:
   using Model = ModelBuffer;
   using Range = ModelRange;
-
-  void note(bool holds, const char* problem) {
-    if (!holds) problems_.emplace_back(problem);
-  }
 
   void write(Model& model) { model.write(pattern(bytes_, random_.below(1000))); }
 
@@ -283,7 +277,7 @@ class CopyProgram {
     if (transfers_.empty()) return;
     std::swap(transfers_[random_.below(transfers_.size())], transfers_.back());
     transfers_.back().wait();
-    note(transfers_.back().failure() == nullptr, "a transfer has failed");
+    CHECK_MESSAGE(transfers_.back().failure() == nullptr, "a transfer has failed");
     transfers_.pop_back();
   }
 
@@ -378,7 +372,6 @@ class CopyProgram {
   CopyTest& test_;
   const Streams& streams_;
   const std::size_t bytes_;
-  Random random_;
   StreamRef last_;
   std::deque<Model> models_;
   std::vector<Transfer> transfers_;
@@ -387,7 +380,6 @@ class CopyProgram {
   std::uint64_t bytes_copied_ = 0;
   std::atomic<int> ends_ = 0;
   int ends_expected_ = 0;
-  std::vector<std::string> problems_;
 };
 
 }  // namespace berth::test

@@ -123,12 +123,13 @@ TEST_CASE("copies of pageable memory are not captured, even if the device can ac
 }
 
 TEST_CASE("a copy within one device is one driver call of any size") {
-  CopyTest test;
+  CopyTest test({}, {.direct_piece_bytes = 64_KiB});
+  constexpr std::size_t kManyPieces = 20 * 64_KiB + 1;
   const Stream stream = test.stream();
-  Buffer from(test, Kind::device, 100_MiB);
-  Buffer to(test, Kind::foreign_device, 100_MiB);
-  test.copier.copy_async(to.data(), from.data(), 100_MiB, stream);
-  const Transfer transfer = test.copier.start(to.data(), from.data(), 100_MiB, stream);
+  Buffer from(test, Kind::device, kManyPieces);
+  Buffer to(test, Kind::foreign_device, kManyPieces);
+  test.copier.copy_async(to.data(), from.data(), kManyPieces, stream);
+  const Transfer transfer = test.copier.start(to.data(), from.data(), kManyPieces, stream);
   CHECK(driver_calls(*test.runtime, "cuMemcpyAsync") == 2);
   transfer.wait();
 }

@@ -319,8 +319,8 @@ TEST_CASE("a failed small copy throws, and the next one works") {
     bool in;
   };
   for (const Case each :
-       {Case{"cuMemcpyAsync@4=unknown", true}, Case{"cuMemcpyAsync@4=unknown", false},
-        Case{"cuMemcpyAsync@4=invalid_value", true},
+       {Case{"cuMemcpyAsync@3=unknown", true}, Case{"cuMemcpyAsync@3=unknown", false},
+        Case{"cuMemcpyAsync@3=invalid_value", true},
         Case{"cuStreamSynchronize@3=unknown", false}}) {
     CAPTURE(each.faults);
     SmallCopies test(machine(sim::Progress::random, each.faults));

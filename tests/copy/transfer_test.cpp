@@ -320,7 +320,7 @@ TEST_CASE(
         Bytes here = to_device ? content : Bytes(kBytes);
         const AtEndOfScope end([&] {
           had_content = here == content;
-          std::ranges::fill(here, 0xEE);
+          std::fill(here.begin(), here.end(), static_cast<unsigned char>(0xEE));
         });
         Transfer first;
         if (to_device)

@@ -32,6 +32,7 @@ void check_holds(bool holds) {
 sim::Config two_devices(sim::Progress progress) {
   sim::Config config;
   config.devices = 2;
+  config.memory = {1_GiB};  // an allocator has a table of all granules
   config.progress = progress;
   return config;
 }

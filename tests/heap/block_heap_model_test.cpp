@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -14,10 +13,12 @@
 #include <doctest/doctest.h>
 
 #include "heap/block_heap.hpp"
+#include "model/random_program.hpp"
 
 namespace block_heap_model_test {
 
 using namespace berth;
+using namespace berth::test;
 
 namespace {
 
@@ -110,35 +111,26 @@ class Model {
 };
 
 /// A heap and the model of it, taken through the same steps.
-class Pair {
+class Pair final : public RandomProgram {
  public:
-  explicit Pair(unsigned seed) : random_(seed) {}
+  // A check files all free blocks in their index; between checks those that changed last are not.
+  explicit Pair(std::uint64_t seed)
+      : RandomProgram(seed), check_interval_(seed % 2 == 0 ? 1 : 16) {}
 
   void step() {
-    switch (random_() % 13) {
-      case 0:
-        return add_segment();
-      case 1:
-      case 2:
-      case 3:
-        return take();
-      case 4:
-        return set_pending();
-      case 5:
-      case 6:
-        return release();
-      case 7:
-        return transfer();
-      case 8:
-      case 9:
-        return hold();
-      case 10:
-        return settle();
-      case 11:
-        return join();
-      default:
-        return remove_segment();
-    }
+    static constexpr Operation<Pair> kOperations[] = {
+        {1, "add a segment", &Pair::add_segment},
+        {3, "take", &Pair::take},
+        {1, "set pending", &Pair::set_pending},
+        {2, "release", &Pair::release},
+        {1, "transfer", &Pair::transfer},
+        {2, "hold", &Pair::hold},
+        {1, "settle", &Pair::settle},
+        {1, "join", &Pair::join},
+        {1, "remove a segment", &Pair::remove_segment},
+    };
+    do_one_of(kOperations);
+    if (steps_++ % check_interval_ == 0) check();
   }
 
   void check() {
@@ -200,7 +192,7 @@ class Pair {
   }
 
   /// Ends with everything free, removed, and nothing left.
-  void drain() {
+  void finish() {
     while (!pending_.empty() || !live_.empty()) {
       release();
       check();
@@ -226,7 +218,7 @@ class Pair {
   static const void* pointer(std::uintptr_t address) {
     return reinterpret_cast<const void*>(address);
   }
-  std::size_t below(std::size_t bound) { return random_() % bound; }
+  std::size_t below(std::size_t bound) { return random_.below(bound); }
   OwnerId any_owner() { return static_cast<OwnerId>(below(kOwners)); }
 
   template <class T>
@@ -418,7 +410,7 @@ class Pair {
       Block* block = held_[index];
       if (!block->is_whole_segment()) continue;
       auto detached = heap_.detach_segment(*block);
-      if (random_() % 4 == 0) {
+      if (random_.one_in(4)) {
         heap_.attach_segment(std::move(detached));
         heap_.validate();
         detached = heap_.detach_segment(*block);
@@ -430,7 +422,8 @@ class Pair {
     }
   }
 
-  std::mt19937 random_;
+  const std::size_t check_interval_;
+  std::size_t steps_ = 0;
   BlockHeap heap_;
   Model model_;
   std::vector<Block*> live_;
@@ -447,18 +440,12 @@ class Pair {
 }  // namespace
 
 TEST_CASE("random operations leave the blocks, indices and sums that the model has") {
-  for (unsigned seed = 1; seed <= 8; ++seed) {
-    CAPTURE(seed);
-    Pair pair(seed);
-    // A check files all free blocks in their index; between checks those that changed last are not.
-    const int steps_checked = seed % 2 == 0 ? 1 : 16;
-    for (int operation = 0; operation < 1200; ++operation) {
-      CAPTURE(operation);
-      pair.step();
-      if (operation % steps_checked == 0) pair.check();
-    }
-    pair.drain();
-  }
+  for_each_seed(
+      [](std::uint64_t seed) {
+        Pair pair(seed);
+        run_to_the_end(pair, operations(1200));
+      },
+      8);
 }
 
 }  // namespace block_heap_model_test

@@ -17,7 +17,7 @@
 #include "driver/driver.hpp"
 #include "driver/nvml.hpp"
 #include "memory/mapping_watch.hpp"
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "sim/simulator.hpp"
 #include "support/allocator_checks.hpp"
 #include "support/errors.hpp"
@@ -370,10 +370,10 @@ TEST_CASE(
 namespace {
 
 /// Random requests of four pools, while calls of the driver and of on_map fail.
-class Program {
+class Program final : public RandomProgram {
  public:
   Program(std::uint64_t seed, bool virtual_memory)
-      : random_(seed),
+      : RandomProgram(seed),
         virtual_memory_(virtual_memory),
         test_(virtual_memory, 96_MiB),
         streams_{&test_.stream, &other_} {
@@ -389,15 +389,25 @@ class Program {
   }
 
   void step() {
+    static constexpr Operation<Program> kOperations[] = {
+        {5, "free a block", &Program::free_block},
+        {1, "trim", &Program::trim},
+        {1, "release what is unused", &Program::release_unused},
+        {1, "sleep", &Program::sleep},
+        {1, "wake", &Program::wake},
+        {1, "free half", &Program::free_half},
+        {2, "allocate", &Program::allocate},
+    };
     fails_ = random_.one_in(3);
     try {
-      step_once();
+      do_one_of(kOperations);
     } catch (const Error&) {                  // memory is short, or a call has failed
     } catch (const MappingWatch::Refused&) {  // on_map
     }
     test_.watch.check();
     if (random_.one_in(16)) check_whole(*test_.memory);
   }
+  void finish() const { CHECK(watch().unmaps() > 10); }
   [[nodiscard]] const MappingWatch& watch() const { return test_.watch; }
 
  private:
@@ -408,43 +418,27 @@ class Program {
     const std::size_t chosen = random_.below(pools_.size() + 2);
     return chosen < pools_.size() ? static_cast<Allocator&>(pools_[chosen]) : *test_.memory;
   }
-  void step_once() {
-    switch (random_.below(12)) {
-      default: {
-        Allocator& pool = some_pool();
-        const std::size_t bytes = 1 + random_.below(12_MiB);
-        const StreamRef stream = *streams_[random_.below(2)];
-        blocks_.emplace_back(pool, pool.allocate_raw(bytes, stream), bytes);
-        break;
-      }
-      case 0:
-      case 1:
-      case 2:
-      case 3:
-      case 4:
-        if (blocks_.empty()) break;
-        std::swap(blocks_[random_.below(blocks_.size())], blocks_.back());
-        blocks_.pop_back();
-        break;
-      case 5:
-        some_pool().trim(random_.below(64_MiB));
-        break;
-      case 6:
-        test_.memory->release_unused(std::chrono::seconds(0));
-        break;
-      case 7:
-        if (virtual_memory_) pools_.front().sleep();
-        break;
-      case 8:
-        pools_.front().wake();
-        break;
-      case 9:
-        std::erase_if(blocks_, [](const Allocation& block) { return block.bytes() % 2 == 0; });
-        break;
-    }
+  void allocate() {
+    Allocator& pool = some_pool();
+    const std::size_t bytes = 1 + random_.below(12_MiB);
+    const StreamRef stream = *streams_[random_.below(2)];
+    blocks_.emplace_back(pool, pool.allocate_raw(bytes, stream), bytes);
   }
+  void free_block() {
+    if (blocks_.empty()) return;
+    std::swap(blocks_[random_.below(blocks_.size())], blocks_.back());
+    blocks_.pop_back();
+  }
+  void free_half() {
+    std::erase_if(blocks_, [](const Allocation& block) { return block.bytes() % 2 == 0; });
+  }
+  void trim() { some_pool().trim(random_.below(64_MiB)); }
+  void release_unused() { test_.memory->release_unused(std::chrono::seconds(0)); }
+  void sleep() {
+    if (virtual_memory_) pools_.front().sleep();
+  }
+  void wake() { pools_.front().wake(); }
 
-  Random random_;
   const bool virtual_memory_;
   bool fails_ = false;
   WatchedMemory test_;
@@ -460,11 +454,9 @@ TEST_CASE("random programs: each mapped byte is announced once, whatever the dri
   std::size_t aliases = 0;
   for_each_seed([&](std::uint64_t seed) {
     for (const bool virtual_memory : {true, false}) {
-      CAPTURE(seed);
       CAPTURE(virtual_memory);
       Program program(seed, virtual_memory);
-      for (std::uint64_t count = operations(1200); count > 0; --count) program.step();
-      CHECK(program.watch().unmaps() > 10);
+      run_to_the_end(program, operations(1200));
       aliases += program.watch().aliases();
     }
   });

@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "support/simulation.hpp"
 
 namespace berth::test {
@@ -37,16 +37,13 @@ struct ProgramBlock {
   [[nodiscard]] std::size_t bytes() const { return memory.bytes(); }
 };
 
-class AllocatorProgram {
+class AllocatorProgram : public RandomProgram {
  public:
-  AllocatorProgram(const AllocatorProgram&) = delete;
-  AllocatorProgram& operator=(const AllocatorProgram&) = delete;
-
   [[nodiscard]] std::uint64_t order_hash() const { return simulation_.simulator.order_hash(); }
 
  protected:
   AllocatorProgram(std::uint64_t seed, std::size_t device_bytes, RuntimeOptions options)
-      : random_(seed),
+      : RandomProgram(seed),
         simulation_(config(seed, device_bytes), std::move(options)),
         runtime_(*simulation_.runtime),
         memory_(runtime_.memory(kDevice)) {
@@ -124,7 +121,6 @@ class AllocatorProgram {
     CHECK(readings_.empty());
   }
 
-  Random random_;
   Simulation simulation_;
   Runtime& runtime_;
   DeviceAllocator& memory_;

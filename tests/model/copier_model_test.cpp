@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include "copy/copy_program.hpp"
-#include "model/random.hpp"
 
 namespace copier_model_test {
 
@@ -42,20 +41,12 @@ CopierOptions options(std::uint64_t seed) {
 
 TEST_CASE("random copies between memory of every kind give the result of immediate copies") {
   for_each_seed([](std::uint64_t seed) {
-    CAPTURE(seed);
     CopyTest test(config(seed), options(seed));
     const CopyProgram::Streams streams = CopyProgram::make_streams(test);
     CopyProgram program(test, streams, kBufferBytes, seed);
-    const std::uint64_t count = operations(600);
-    for (std::uint64_t operation = 0; operation < count && program.problems().empty();
-         ++operation) {
-      CAPTURE(operation);
-      program.step();
-    }
-    program.settle();
+    run_to_the_end(program, operations(600));
     test.runtime->completions().finish();
     program.check_ends();
-    for (const std::string& problem : program.problems()) FAIL_CHECK(problem);
     CHECK(test.copier.counters().bytes_copied == program.bytes_copied());
   });
 }

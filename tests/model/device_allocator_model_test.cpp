@@ -20,7 +20,6 @@
 #include "berth/bytes.hpp"
 
 #include "model/pools_model.hpp"
-#include "model/run_to_the_end.hpp"
 #include "support/reuse_policies.hpp"
 
 namespace device_allocator_model_test {
@@ -36,60 +35,29 @@ class Program final : public PoolsModel {
 
   void step() {
     remember_reserved();
-    switch (random_.below(40)) {
-      case 0:
-      case 1:
-        use_elsewhere();
-        break;
-      case 2:
-        write_elsewhere();
-        break;
-      case 3:
-        some_stream()->ref.sync();
-        break;
-      case 4:
-        create_pool();
-        break;
-      case 5:
-        change_handles();
-        break;
-      case 6:
-        begin_scope();
-        break;
-      case 7:
-        end_scope();
-        break;
-      case 8:
-        sleep_or_wake();
-        break;
-      case 9:
-        rarely();
-        break;
-      case 10:
-        refuse_wrong_pool();
-        refuse_unknown_pointers();
-        break;
-      case 11:
-        run_graph();
-        break;
-      case 12:
-        record_own_stream();
-        break;
-      default:
-        // Drifts between a nearly full and a nearly empty device.
-        if (random_.below(100) < (filling_ ? 75U : 35U)) {
-          allocate();
-        } else {
-          free_block();
-        }
-    }
+    static constexpr Operation<Program> kOperations[] = {
+        {2, "use elsewhere", &Program::use_elsewhere},
+        {1, "write elsewhere", &Program::write_elsewhere},
+        {1, "wait", &Program::wait},
+        {1, "create a pool", &Program::create_pool},
+        {1, "change handles", &Program::change_handles},
+        {1, "begin a scope", &Program::begin_scope},
+        {1, "end a scope", &Program::end_some_scope},
+        {1, "sleep or wake", &Program::sleep_or_wake},
+        {1, "rarely", &Program::rarely},
+        {1, "refuse", &Program::refuse},
+        {1, "run a graph", &Program::run_graph},
+        {1, "record the own stream", &Program::record_own_stream},
+        {27, "allocate or free", &Program::allocate_or_free},
+    };
+    do_one_of(kOperations);
     if (random_.one_in(150)) filling_ = !filling_;
     verify_finished_readings();
     check();
   }
 
   void finish() {
-    while (!scopes_.empty()) end_scope();
+    while (!scopes_.empty()) end_some_scope();
     while (!live_.empty()) free_block();
     settle_all();
     for (const PoolPointer& pool : pools_) pool->handles.clear();
@@ -102,6 +70,7 @@ class Program final : public PoolsModel {
   }
 
  private:
+  void wait() { some_stream()->ref.sync(); }
   void create_pool() {
     if (!machine_.has_pools) return;
     if (std::ranges::count_if(pools_, &PoolModel::is_open) >= std::ptrdiff_t(kPoolsMax)) return;
@@ -145,7 +114,7 @@ class Program final : public PoolsModel {
     ++pool->scopes;
     scopes_.push_back(std::move(scope));
   }
-  void end_scope() {
+  void end_some_scope() {
     if (!scopes_.empty()) end_scope(random_.below(scopes_.size()));
   }
   void end_scope(std::size_t index) {
@@ -153,6 +122,14 @@ class Program final : public PoolsModel {
     scopes_.erase(scopes_.begin() + std::ptrdiff_t(index));
     run(random_.one_in(3), [&] { scope.scope.reset(); });
     --scope.pool->scopes;
+  }
+  /// Drifts between a nearly full and a nearly empty device.
+  void allocate_or_free() {
+    if (random_.below(100) < (filling_ ? 75U : 35U)) {
+      allocate();
+    } else {
+      free_block();
+    }
   }
   void allocate() {
     const std::size_t bytes = random_.one_in(50) ? 0 : random_.size_up_to(kRequestMax);
@@ -344,41 +321,39 @@ class Program final : public PoolsModel {
   }
 
   void rarely() {
-    switch (random_.below(9)) {
-      case 0:
-        replace_some_stream();
-        break;
-      case 1:
-        give_back([&] { return memory_.trim(); });
-        check_trimmed();
-        break;
-      case 2:
-        give_back([&] { return memory_.trim(random_.below(machine_.device_bytes)); });
-        break;
-      case 3:
-        change_limit();
-        break;
-      case 4:
-        if (const PoolPointer pool = some_pool()) {
-          give_back([&] { return pool->handles.back().trim(random_.below(2) * 4_MiB); });
-        }
-        break;
-      case 5:
-        give_back(
-            [&] { return memory_.release_unused(std::chrono::hours(random_.below(2) * 24)); });
-        break;
-      case 6:
-        if (const PoolPointer pool = some_pool()) {
-          give_back([&] { return pool->handles.back().release_unused({}); });
-        }
-        break;
-      case 7:
-        memory_.reset_peaks();
-        break;
-      default:
-        simulation_.simulator.run_all();
-    }
+    static constexpr Operation<Program> kOperations[] = {
+        {1, "replace a stream", &Program::replace_some_stream},
+        {1, "trim", &Program::trim},
+        {1, "trim a part", &Program::trim_part},
+        {1, "change a limit", &Program::change_limit},
+        {1, "trim a pool", &Program::trim_pool},
+        {1, "release what is unused", &Program::release_unused},
+        {1, "release what a pool does not use", &Program::release_unused_of_pool},
+        {1, "reset the peaks", &Program::reset_peaks},
+        {1, "run all work", &Program::run_all},
+    };
+    do_one_of(kOperations);
   }
+  void trim() {
+    give_back([&] { return memory_.trim(); });
+    check_trimmed();
+  }
+  void trim_part() {
+    give_back([&] { return memory_.trim(random_.below(machine_.device_bytes)); });
+  }
+  void trim_pool() {
+    if (const PoolPointer pool = some_pool())
+      give_back([&] { return pool->handles.back().trim(random_.below(2) * 4_MiB); });
+  }
+  void release_unused() {
+    give_back([&] { return memory_.release_unused(std::chrono::hours(random_.below(2) * 24)); });
+  }
+  void release_unused_of_pool() {
+    if (const PoolPointer pool = some_pool())
+      give_back([&] { return pool->handles.back().release_unused({}); });
+  }
+  void reset_peaks() { memory_.reset_peaks(); }
+  void run_all() { simulation_.simulator.run_all(); }
   /// What an operation says it gave back is what the device has more.
   template <class Action>
   void give_back(const Action& action) {
@@ -413,6 +388,10 @@ class Program final : public PoolsModel {
     }
   }
 
+  void refuse() {
+    refuse_wrong_pool();
+    refuse_unknown_pointers();
+  }
   void refuse_wrong_pool() {
     const PoolPointer pool = some_pool();
     if (live_.empty() || !pool) return;
@@ -444,13 +423,13 @@ constexpr Machine kWithPools{40_MiB, true, true, CrossStreamReuse::behind_waits}
 
 std::uint64_t run_program(std::uint64_t seed, const Machine& machine, std::uint64_t count) {
   Program program(seed, machine);
-  return run_to_the_end(program, count);
+  run_to_the_end(program, count);
+  return program.order_hash();
 }
 
 void run_programs(Machine machine) {
   for_each_seed([&](std::uint64_t seed) {
     for (const bool virtual_memory : {true, false}) {
-      CAPTURE(seed);
       CAPTURE(virtual_memory);
       machine.virtual_memory = virtual_memory;
       with_each_reuse([&](CrossStreamReuse reuse) {

@@ -13,7 +13,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "support/allocator_checks.hpp"
 #include "support/simulation.hpp"
 
@@ -40,10 +40,10 @@ struct Sending {
   unsigned char value;
 };
 
-class Program {
+class Program final : public RandomProgram {
  public:
   explicit Program(std::uint64_t seed)
-      : random_(seed),
+      : RandomProgram(seed),
         simulation_(config(seed), options()),
         runtime_(*simulation_.runtime),
         memory_(runtime_.pinned_memory()) {
@@ -52,29 +52,14 @@ class Program {
   }
 
   void step() {
-    switch (random_.below(24)) {
-      case 0:
-        streams_[random_.below(streams_.size())].ref().sync();
-        break;
-      case 1:
-        rarely();
-        break;
-      case 2:
-        refuse_strangers();
-        break;
-      case 3:
-      case 4:
-      case 5:
-      case 6:
-        send();
-        break;
-      default:
-        if (random_.below(100) < (filling_ ? 60U : 40U)) {
-          allocate();
-        } else {
-          free_block();
-        }
-    }
+    static constexpr Operation<Program> kOperations[] = {
+        {1, "wait", &Program::wait},
+        {1, "rarely", &Program::rarely},
+        {1, "refuse strangers", &Program::refuse_strangers},
+        {4, "send", &Program::send},
+        {17, "allocate or free", &Program::allocate_or_free},
+    };
+    do_one_of(kOperations);
     if (random_.one_in(100)) filling_ = !filling_;
     verify_finished_sendings();
     check();
@@ -107,6 +92,14 @@ class Program {
     return options;
   }
 
+  void wait() { streams_[random_.below(streams_.size())].ref().sync(); }
+  void allocate_or_free() {
+    if (random_.below(100) < (filling_ ? 60U : 40U)) {
+      allocate();
+    } else {
+      free_block();
+    }
+  }
   void allocate() {
     const std::size_t bytes = random_.one_in(50) ? 0 : random_.size_up_to(kRequestMax);
     Result<Allocation> result = memory_.try_allocate(bytes);
@@ -153,22 +146,20 @@ class Program {
   }
 
   void rarely() {
-    switch (random_.below(4)) {
-      case 0:
-        memory_.trim();
-        break;
-      case 1:
-        memory_.trim(random_.below(kHostBytes));
-        break;
-      case 2:
-        memory_.reset_peaks();
-        break;
-      default: {
-        const std::size_t index = random_.below(streams_.size());
-        const Device device = streams_[index].ref().device();
-        streams_[index] = runtime_.create_stream(device);
-      }
-    }
+    static constexpr Operation<Program> kOperations[] = {
+        {1, "trim", &Program::trim},
+        {1, "trim a part", &Program::trim_part},
+        {1, "reset the peaks", &Program::reset_peaks},
+        {1, "replace a stream", &Program::replace_stream},
+    };
+    do_one_of(kOperations);
+  }
+  void trim() { memory_.trim(); }
+  void trim_part() { memory_.trim(random_.below(kHostBytes)); }
+  void reset_peaks() { memory_.reset_peaks(); }
+  void replace_stream() {
+    Stream& stream = streams_[random_.below(streams_.size())];
+    stream = runtime_.create_stream(stream.ref().device());
   }
 
   void refuse_strangers() {
@@ -207,7 +198,6 @@ class Program {
     CHECK(counters.bytes_reserved.current <= kHostBytes);
   }
 
-  Random random_;
   Simulation simulation_;
   Runtime& runtime_;
   PinnedAllocator& memory_;
@@ -224,14 +214,8 @@ class Program {
 
 TEST_CASE("a random program never sends bytes of a pinned block's next owner") {
   for_each_seed([](std::uint64_t seed) {
-    CAPTURE(seed);
     Program program(seed);
-    const std::uint64_t count = operations(1500);
-    for (std::uint64_t operation = 0; operation < count; ++operation) {
-      CAPTURE(operation);
-      program.step();
-    }
-    program.finish();
+    run_to_the_end(program, operations(1500));
   });
 }
 

@@ -21,7 +21,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "support/allocator_checks.hpp"
 #include "support/reuse_policies.hpp"
 #include "support/simulation.hpp"
@@ -75,12 +75,12 @@ class FreeSpace {
   std::size_t first_bytes_ = 0;  // and at the beginning
 };
 
-class Program {
+class Program final : public RandomProgram {
  public:
   Program(Claim claim, std::uint64_t seed, sim::Progress progress, std::size_t device_bytes,
           CrossStreamReuse reuse)
-      : claim_(claim),
-        random_(seed),
+      : RandomProgram(seed),
+        claim_(claim),
         device_bytes_(device_bytes),
         simulation_(config(seed, progress, device_bytes), options(reuse)),
         runtime_(*simulation_.runtime),
@@ -175,7 +175,6 @@ class Program {
   }
 
   Claim claim_;
-  Random random_;
   std::size_t device_bytes_;
   Simulation simulation_;
   Runtime& runtime_;
@@ -189,12 +188,10 @@ class Program {
 void run_programs(Claim claim, std::uint64_t seed, CrossStreamReuse reuse) {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random})
     for (const std::size_t device_bytes : {64_MiB, 128_MiB, 256_MiB}) {
-      CAPTURE(seed);
       CAPTURE(int(progress));
       CAPTURE(device_bytes);
       Program program(claim, seed, progress, device_bytes, reuse);
-      for (std::uint64_t operation = 0; operation < operations(1000); ++operation) program.step();
-      program.finish();
+      run_to_the_end(program, operations(1000));
     }
 }
 

@@ -12,7 +12,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "support/foreign_stream.hpp"
 #include "support/simulation.hpp"
 
@@ -133,10 +133,10 @@ class SmallProgram {
 /// Requests of a device and of a private pool, from the first one on: under a limit, beyond a soft
 /// limit, or on a small device; on streams of berth and on foreign ones, which may end without a
 /// word.
-class SmallDevice {
+class SmallDevice final : public RandomProgram {
  public:
   explicit SmallDevice(std::uint64_t seed)
-      : random_(seed),
+      : RandomProgram(seed),
         simulation_(config(random_), options(random_)),
         memory_(simulation_.runtime->memory(kDevice)),
         pool_(memory_.create_pool({.name = "pool", .contiguous = random_.one_in(3)})),
@@ -160,33 +160,25 @@ class SmallDevice {
       destroy_disowned(refs_[number]);
     }
   }
-  SmallDevice(const SmallDevice&) = delete;
-  SmallDevice& operator=(const SmallDevice&) = delete;
 
-  /// The number of requests that were refused. Requires that none of them is served when repeated.
-  int run() {
-    for (std::size_t steps = 6 + random_.below(40); steps > 0; --steps) {
-      const std::size_t choice = random_.below(20);
-      if (choice < 10) {
-        request();
-      } else if (choice < 16) {
-        if (live_.empty()) continue;
-        std::swap(live_[random_.below(live_.size())], live_.back());
-        live_.pop_back();
-      } else if (choice < 17) {
-        some_stream().sync();
-      } else if (choice < 18) {
-        use_elsewhere();
-      } else if (choice < 19) {
-        memory_.trim();
-      } else {
-        end_foreign_stream();
-      }
-    }
+  [[nodiscard]] std::size_t some_steps() { return 6 + random_.below(40); }
+  void step() {
+    static constexpr Operation<SmallDevice> kOperations[] = {
+        {10, "request", &SmallDevice::request},
+        {6, "free a block", &SmallDevice::free_block},
+        {1, "wait", &SmallDevice::wait},
+        {1, "use elsewhere", &SmallDevice::use_elsewhere},
+        {1, "trim", &SmallDevice::trim},
+        {1, "end a foreign stream", &SmallDevice::end_foreign_stream},
+    };
+    do_one_of(kOperations);
+  }
+  void finish() {
     memory_.validate();
     pool_->validate();
-    return refused_;
   }
+  /// Requests; none of them was served when repeated.
+  [[nodiscard]] int refused() const { return refused_; }
 
  private:
   static constexpr std::size_t kStreams = 4;
@@ -235,6 +227,13 @@ class SmallDevice {
     REQUIRE_FALSE(try_to().ok());
   }
 
+  void free_block() {
+    if (live_.empty()) return;
+    std::swap(live_[random_.below(live_.size())], live_.back());
+    live_.pop_back();
+  }
+  void wait() { some_stream().sync(); }
+  void trim() { memory_.trim(); }
   void use_elsewhere() {
     if (live_.empty()) return;
     Allocation& block = live_[random_.below(live_.size())];
@@ -255,7 +254,6 @@ class SmallDevice {
     --foreign_;
   }
 
-  Random random_;
   Simulation simulation_;
   DeviceAllocator& memory_;
   std::optional<MemoryPool> pool_;
@@ -284,7 +282,9 @@ TEST_CASE("a request refused with two pools and foreign streams is refused again
     int refused = 0;
     for (std::uint64_t program = 0; program < operations(2000); ++program) {
       CAPTURE(seed * 1'000'000 + program);
-      refused += SmallDevice(seed * 1'000'000 + program).run();
+      SmallDevice device(seed * 1'000'000 + program);
+      run_to_the_end(device, device.some_steps());
+      refused += device.refused();
     }
     CHECK(refused > 0);
   });

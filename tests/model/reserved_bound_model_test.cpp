@@ -17,7 +17,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "support/simulation.hpp"
 
 namespace reserved_bound_model_test {
@@ -48,10 +48,12 @@ std::size_t granules_not_whole(const MemorySnapshot& snapshot) {
   return granules.size();
 }
 
-class Program {
+class Program final : public RandomProgram {
  public:
   Program(std::uint64_t seed, std::size_t streams, std::size_t request_max)
-      : random_(seed), memory_(simulation_.runtime->memory(kDevice)), request_max_(request_max) {
+      : RandomProgram(seed),
+        memory_(simulation_.runtime->memory(kDevice)),
+        request_max_(request_max) {
     while (streams_.size() < streams)
       streams_.push_back(simulation_.runtime->create_stream(kDevice));
   }
@@ -68,6 +70,7 @@ class Program {
     }
     check();
   }
+  void finish() { live_.clear(); }
 
  private:
   void check() {
@@ -80,7 +83,6 @@ class Program {
     CHECK(counters.bytes_reserved.current <= bound_bytes_);
   }
 
-  Random random_;
   Simulation simulation_;
   DeviceAllocator& memory_;
   const std::size_t request_max_;
@@ -93,9 +95,8 @@ class Program {
 
 void stays_within_bound(std::size_t streams, std::size_t request_max) {
   for_each_seed([&](std::uint64_t seed) {
-    CAPTURE(seed);
     Program program(seed, streams, request_max);
-    for (std::uint64_t step = 0; step < operations(8000); ++step) program.step();
+    run_to_the_end(program, operations(8000));
   });
 }
 

@@ -81,22 +81,14 @@ class StreamCaptures : public StreamLeases {
     }
 
     void step() {
-      switch (world_.random_.below(8)) {
-        case 0:
-          fork();
-          break;
-        case 1:
-          if (!forks_.empty()) join_innermost();
-          break;
-        case 2:
-          mark_and_wait();
-          break;
-        case 3:
-          refuse();
-          break;
-        default:
-          use();
-      }
+      static constexpr Operation<Capture> kOperations[] = {
+          {1, "fork", &Capture::fork},
+          {1, "join", &Capture::join_innermost},
+          {1, "mark and wait", &Capture::mark_and_wait},
+          {1, "refuse", &Capture::refuse},
+          {4, "use", &Capture::use},
+      };
+      (this->*choose(kOperations, world_.random_).run)();
     }
 
     /// Joins what is forked; what the graph uses.
@@ -178,6 +170,7 @@ class StreamCaptures : public StreamLeases {
       forks_.push_back(std::move(side));
     }
     void join_innermost() {
+      if (forks_.empty()) return;
       SideFork side = std::move(forks_.back());
       forks_.pop_back();
       world_.on(thread_, [&] { side.scope.reset(); });

@@ -27,67 +27,26 @@ class StreamProgram : public StreamHost {
 
   void step() {
     const std::size_t thread = some_thread();
-    switch (random_.below(40)) {
-      case 0:
-      case 1:
-      case 2:
-        lease_stream(thread);
-        break;
-      case 3:
-      case 4:
-        give_stream_back(thread);
-        break;
-      case 5:
-        lease_event(thread);
-        break;
-      case 6:
-        give_event_back(thread);
-        break;
-      case 7:
-      case 8:
-      case 9:
-        record(thread);
-        break;
-      case 10:
-      case 11:
-        wait(thread);
-        break;
-      case 12:
-      case 13:
-        join(thread);
-        break;
-      case 14:
-      case 15:
-        open_fork(thread);
-        break;
-      case 16:
-      case 17:
-        close_fork(thread);
-        break;
-      case 18:
-        open_guard(thread);
-        break;
-      case 19:
-        close_guard(thread);
-        break;
-      case 20:
-        ask_event(thread);
-        break;
-      case 21:
-        make_or_destroy_stream(thread);
-        break;
-      case 22:
-        ask_for_callback(thread);
-        break;
-      case 23:
-        capture(thread);
-        break;
-      case 24:
-        rarely(thread);
-        break;
-      default:
-        use_bytes(thread);
-    }
+    static constexpr Operation<StreamProgram, std::size_t> kOperations[] = {
+        {3, "lease a stream", &StreamProgram::lease_stream},
+        {2, "give a stream back", &StreamProgram::give_stream_back},
+        {1, "lease an event", &StreamProgram::lease_event},
+        {1, "give an event back", &StreamProgram::give_event_back},
+        {3, "record", &StreamProgram::record},
+        {2, "wait", &StreamProgram::wait},
+        {2, "join", &StreamProgram::join},
+        {2, "open a fork", &StreamProgram::open_fork},
+        {2, "close a fork", &StreamProgram::close_fork},
+        {1, "open a guard", &StreamProgram::open_guard},
+        {1, "close a guard", &StreamProgram::close_guard},
+        {1, "ask an event", &StreamProgram::ask_event},
+        {1, "make or destroy a stream", &StreamProgram::make_or_destroy_stream},
+        {1, "ask for a callback", &StreamProgram::ask_for_callback},
+        {1, "capture", &StreamProgram::capture},
+        {1, "rarely", &StreamProgram::rarely},
+        {15, "use bytes", &StreamProgram::use_bytes},
+    };
+    do_one_of(kOperations, thread);
     check();
     if (random_.one_in(16)) check_driver_calls();
   }
@@ -120,22 +79,14 @@ class StreamProgram : public StreamHost {
 
  protected:
   void beside_capture(std::size_t thread) override {
-    switch (random_.below(6)) {
-      case 0:
-        lease_stream(thread);
-        break;
-      case 1:
-        give_stream_back(thread);
-        break;
-      case 2:
-        record(thread);
-        break;
-      case 3:
-        ask_event(thread);
-        break;
-      default:
-        use_bytes(thread);
-    }
+    static constexpr Operation<StreamProgram, std::size_t> kOperations[] = {
+        {1, "lease a stream beside a capture", &StreamProgram::lease_stream},
+        {1, "give a stream back beside a capture", &StreamProgram::give_stream_back},
+        {1, "record beside a capture", &StreamProgram::record},
+        {1, "ask an event beside a capture", &StreamProgram::ask_event},
+        {2, "use bytes beside a capture", &StreamProgram::use_bytes},
+    };
+    do_one_of(kOperations, thread);
   }
 
  private:
@@ -148,33 +99,28 @@ class StreamProgram : public StreamHost {
   // What happens now and then.
 
   void rarely(std::size_t thread) {
-    switch (random_.below(8)) {
-      case 0:
-        wait_on_host(thread);
-        break;
-      case 1:
-        ask_stream(thread);
-        break;
-      case 2:
-      case 3:
-        if (thread != 0) {
-          close_what_is_of(thread);
-          if (random_.below(2) == 0) throw_away(thread);
-          renew_thread(thread);
-        }
-        break;
-      case 4:
-        throw_away(thread);
-        break;
-      case 5:
-        if (random_.one_in(3)) fork_process();
-        break;
-      case 6:
-        if (random_.one_in(3)) settle();
-        break;
-      default:
-        refuse(thread);
-    }
+    static constexpr Operation<StreamProgram, std::size_t> kOperations[] = {
+        {1, "wait on the host", &StreamProgram::wait_on_host},
+        {1, "ask a stream", &StreamProgram::ask_stream},
+        {2, "end a thread", &StreamProgram::replace_thread},
+        {1, "throw away", &StreamProgram::throw_away},
+        {1, "fork the process", &StreamProgram::maybe_fork_process},
+        {1, "settle", &StreamProgram::maybe_settle},
+        {1, "refuse", &StreamProgram::refuse},
+    };
+    do_one_of(kOperations, thread);
+  }
+  void replace_thread(std::size_t thread) {
+    if (thread == 0) return;
+    close_what_is_of(thread);
+    if (random_.below(2) == 0) throw_away(thread);
+    renew_thread(thread);
+  }
+  void maybe_fork_process(std::size_t) {
+    if (random_.one_in(3)) fork_process();
+  }
+  void maybe_settle(std::size_t) {
+    if (random_.one_in(3)) settle();
   }
 
   void make_or_destroy_stream(std::size_t thread) {

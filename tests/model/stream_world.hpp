@@ -23,7 +23,7 @@
 
 #include "berth/current_stream.hpp"
 
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "model/stream_pool_model.hpp"
 #include "model/work_order.hpp"
 #include "support/second_thread.hpp"
@@ -76,10 +76,10 @@ struct Use {
   bool writes;
 };
 
-class StreamWorld {
+class StreamWorld : public RandomProgram {
  public:
   StreamWorld(std::uint64_t seed, sim::Progress progress, StreamPoolOptions pool)
-      : random_(seed),
+      : RandomProgram(seed),
         pool_options_(pool),
         simulation_(config(seed, progress), options(pool)),
         runtime_(*simulation_.runtime) {
@@ -110,8 +110,6 @@ class StreamWorld {
       }
     }
   }
-  StreamWorld(const StreamWorld&) = delete;
-  StreamWorld& operator=(const StreamWorld&) = delete;
 
   [[nodiscard]] std::uint64_t order_hash() const { return simulation_.simulator.order_hash(); }
 
@@ -312,7 +310,6 @@ class StreamWorld {
   }
   [[nodiscard]] bool callbacks_pending() const { return callbacks_called_ != callbacks_submitted_; }
 
-  Random random_;
   const StreamPoolOptions pool_options_;
   std::string where_;  ///< of the run, for what fails on another thread
   std::set<Lane> captured_;

@@ -2,12 +2,12 @@
 // Going back to the live blocks of an earlier moment in a pool for graphs.
 #include <algorithm>
 #include <map>
-#include <random>
 #include <vector>
 
 #include "berth/bytes.hpp"
 
 #include "memory/memory_fixture.hpp"
+#include "model/random_program.hpp"
 #include "support/errors.hpp"
 
 namespace pool_checkpoint_test {
@@ -170,40 +170,67 @@ TEST_CASE_FIXTURE(CheckpointTest, "what cannot be restored is refused, and nothi
   pool.validate();
 }
 
-TEST_CASE_FIXTURE(CheckpointTest, "random programs go back to any of their checkpoints") {
-  const Stream second = stream();
-  const Stream third = stream();
-  const StreamRef streams[] = {on, second, third};
-  std::mt19937 random(7);
-  const auto pick = [&](std::size_t count) { return std::size_t{random() % count}; };
-  Blocks live;
-  std::vector<std::pair<PoolCheckpoint, Blocks>> checkpoints;
-  for (int step = 0; step < 4000; ++step) {
-    const std::size_t choice = pick(100);
-    if (choice < 50 && live.size() < 60) {
-      const std::size_t bytes = (pick(3) == 0 ? pick(12) + 1 : 1) * (pick(1_MiB) + 1);
-      live[pool.allocate_raw(bytes, streams[pick(3)])] = bytes;
-    } else if (choice < 90 && !live.empty()) {
-      const auto block = std::next(live.begin(), std::ptrdiff_t(pick(live.size())));
-      pool.deallocate(block->first);
-      live.erase(block);
-    } else if (choice < 95) {
-      checkpoints.emplace_back(pool.checkpoint(), live);
-    } else if (!checkpoints.empty()) {
-      const auto& [checkpoint, then] = checkpoints[pick(checkpoints.size())];
-      const RestoredBlocks restored = pool.restore(checkpoint);
-      for (void* const data : restored.freed) CHECK(live.erase(data) == 1);
-      for (void* const data : restored.allocated) live[data] = then.at(data);
-      CHECK(live == then);
-      pool.validate();
+namespace {
+
+class Program final : public RandomProgram {
+ public:
+  explicit Program(std::uint64_t seed) : RandomProgram(seed) {}
+
+  void step() {
+    static constexpr Operation<Program> kOperations[] = {
+        {10, "allocate or free", &Program::allocate_or_free},
+        {8, "free", &Program::free_block},
+        {1, "make a checkpoint", &Program::make_checkpoint},
+        {1, "restore", &Program::restore},
+    };
+    do_one_of(kOperations);
+  }
+  void finish() {
+    CHECK(test_.pool.counters().blocks_allocated.current == live_.size());
+    CHECK(test_.pool.counters().allocations_joined > 0);
+    for (const auto& [data, bytes] : live_) {
+      CHECK(test_.is_live(data, bytes));
+      test_.pool.deallocate(data);
     }
   }
-  CHECK(pool.counters().blocks_allocated.current == live.size());
-  CHECK(pool.counters().allocations_joined > 0);
-  for (const auto& [data, bytes] : live) {
-    CHECK(is_live(data, bytes));
-    pool.deallocate(data);
+
+ private:
+  void allocate_or_free() {
+    if (live_.size() == 60) return free_block();
+    const std::size_t unit = 1 + random_.below(1_MiB);
+    const std::size_t bytes = unit * (random_.one_in(3) ? 1 + random_.below(12) : 1);
+    live_[test_.pool.allocate_raw(bytes, streams_[random_.below(3)])] = bytes;
   }
+  void free_block() {
+    if (live_.empty()) return;
+    const auto block = std::next(live_.begin(), std::ptrdiff_t(random_.below(live_.size())));
+    test_.pool.deallocate(block->first);
+    live_.erase(block);
+  }
+  void make_checkpoint() { checkpoints_.emplace_back(test_.pool.checkpoint(), live_); }
+  void restore() {
+    if (checkpoints_.empty()) return;
+    const auto& [checkpoint, then] = checkpoints_[random_.below(checkpoints_.size())];
+    const RestoredBlocks restored = test_.pool.restore(checkpoint);
+    for (void* const data : restored.freed) CHECK(live_.erase(data) == 1);
+    for (void* const data : restored.allocated) live_[data] = then.at(data);
+    CHECK(live_ == then);
+    test_.pool.validate();
+  }
+
+  CheckpointTest test_;
+  const Stream second_ = test_.stream();
+  const Stream third_ = test_.stream();
+  const StreamRef streams_[3] = {test_.on, second_, third_};
+  Blocks live_;
+  std::vector<std::pair<PoolCheckpoint, Blocks>> checkpoints_;
+};
+
+}  // namespace
+
+TEST_CASE("random programs go back to any of their checkpoints") {
+  Program program(7);
+  run_to_the_end(program, 4000);
 }
 
 }  // namespace pool_checkpoint_test

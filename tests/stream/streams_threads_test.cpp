@@ -17,7 +17,7 @@
 
 #include <doctest/doctest.h>
 
-#include "model/random.hpp"
+#include "model/random_program.hpp"
 #include "support/simulation.hpp"
 
 namespace streams_threads_test {
@@ -108,14 +108,12 @@ class Threads {
   };
 
   /// A thread from its beginning to its end, which is sometimes an exception.
-  class Life {
+  class Life final : public RandomProgram {
    public:
-    Life(Threads& all, std::uint64_t seed) : all_(all), random_(seed) {}
+    Life(Threads& all, std::uint64_t seed) : RandomProgram(seed), all_(all) {}
     ~Life() {
       while (!held_.empty()) give_back();
     }
-    Life(const Life&) = delete;
-    Life& operator=(const Life&) = delete;
 
     void live() {
       try {
@@ -126,32 +124,26 @@ class Threads {
 
    private:
     void step() {
-      switch (random_.below(12)) {
-        case 0:
-        case 1:
-          lease();
-          break;
-        case 2:
-          if (!held_.empty()) give_back();
-          break;
-        case 3:
-          hand_over();
-          break;
-        case 4:
-          fork();
-          break;
-        case 5:
-          ask_for_callback();
-          break;
-        case 6:
-          if (random_.one_in(10)) throw Thrown{};
-          break;
-        case 7:
-          if (!held_.empty() && random_.one_in(8)) held_.back().lease->sync();
-          break;
-        default:
-          if (!held_.empty()) use_baton(held_.back().lease, held_.back().device);
-      }
+      static constexpr Operation<Life> kOperations[] = {
+          {2, "lease", &Life::lease},
+          {1, "give back", &Life::give_back},
+          {1, "hand over", &Life::hand_over},
+          {1, "fork", &Life::fork},
+          {1, "ask for a callback", &Life::ask_for_callback},
+          {1, "throw", &Life::maybe_throw},
+          {1, "wait", &Life::maybe_wait},
+          {4, "use a baton", &Life::use_last},
+      };
+      do_one_of(kOperations);
+    }
+    void maybe_throw() {
+      if (random_.one_in(10)) throw Thrown{};
+    }
+    void maybe_wait() {
+      if (!held_.empty() && random_.one_in(8)) held_.back().lease->sync();
+    }
+    void use_last() {
+      if (!held_.empty()) use_baton(held_.back().lease, held_.back().device);
     }
 
     /// Who waits holds nothing, or all would wait for one another.
@@ -168,6 +160,7 @@ class Threads {
       }
     }
     void give_back() {
+      if (held_.empty()) return;
       all_.gives_back(held_.back().lease);
       const std::size_t device = held_.back().device;
       StreamLease lease = std::move(held_.back().lease);
@@ -238,7 +231,6 @@ class Threads {
     }
 
     Threads& all_;
-    Random random_;
     std::vector<StreamOfLife> held_;
   };
 
@@ -360,7 +352,6 @@ TEST_CASE("short-lived threads keep stream order, and neither share nor lose str
          {sim::Progress::eager, sim::Progress::random, sim::Progress::timed}) {
       for (const StreamShortage policy :
            {StreamShortage::share, StreamShortage::wait, StreamShortage::fail}) {
-        CAPTURE(seed);
         CAPTURE(int(progress));
         CAPTURE(int(policy));
         Threads(seed, progress, policy).run();
