@@ -97,7 +97,7 @@ Calls run_once(const Program& program, const std::optional<Fault>& fault) {
 
 void survives_every_fault(const Program& program) {
   const Calls calls = run_once(program, std::nullopt);
-  Thinned thinned(3);
+  Thinned thinned(5);
   for (std::size_t call = 0; call < calls.size(); ++call) {
     for (std::uint64_t nth = 1; nth <= calls[call]; ++nth) {
       for (const CUresult code : {CUDA_ERROR_UNKNOWN, CUDA_ERROR_OUT_OF_MEMORY}) {
