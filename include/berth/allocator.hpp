@@ -95,7 +95,10 @@ class BERTH_API Allocator {
   /// Blocking  Waits for the work of streams whose cached memory it returns, and for uses by other
   ///           streams that freed blocks await. If memory awaits a stream that berth does not own
   ///           and cannot query, waits until the device is idle. Hits of the cache continue.
-  /// Errors    DriverError: the driver refuses a call, and less was returned than the call wanted.
+  /// Errors    DriverError: the driver refuses to take back memory, to query a stream or to wait,
+  ///           and less was returned than the call wanted. An event that it refuses to record for a
+  ///           deferred free is reported instead, and recorded by a later call; the block stays
+  ///           pending.
   ///           What was returned before stays returned. What the driver refused stays reserved, and
   ///           a later request may use it; this call, and a request that is short of memory, try
   ///           again to return it.

@@ -112,12 +112,14 @@ Reserve::Returned Reserve::finish_sleep(const Sleep& begun) {
   if (!is_asleep_since(begun.number)) return {};
   BERTH_CHECK(has_memory_asleep_);  // a sleep ends once
   const MemoryBudget::Change change(options_.budget);
+  const DriverRefusal before = source_->retry_refused();
   const DriverRefusal refusal = source_->sleep(begun.stitched);
   has_memory_asleep_ = false;
   const MutexLock lock(heap_.mutex);
   BERTH_CHECK(heap_.counters.bytes_asleep.current == 0);
+  const std::uint64_t reserved = heap_.counters.bytes_reserved.current;
   recount();
-  return {heap_.counters.bytes_asleep.current, refusal};
+  return {reserved - heap_.counters.bytes_reserved.current, refusal ? refusal : before};
 }
 
 void Reserve::cancel_sleep(std::uint64_t number) noexcept {

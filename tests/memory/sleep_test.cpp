@@ -371,4 +371,36 @@ TEST_CASE("memory that the driver refuses to unmap in sleep() is kept, and wake(
   CHECK(refused > thinned.part_of(4));  // windows, and granules
 }
 
+TEST_CASE("what the driver refuses to unmap in sleep() is counted after a wake() without memory") {
+  const Thinned thinned(3);
+  for (int nth = 1;; nth += thinned.step()) {
+    CAPTURE(nth);
+    AllocatorFixture test({.device_bytes = kFilledBytes});
+    CachingAllocator& allocator = *test.allocator;
+    const Stream stream = test.stream();
+    void* const stitched = stitch_filled(test, stream);
+    test.tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, nth);
+    bool is_refused = false;
+    try {
+      allocator.sleep(test.context, SleepContent::keep);
+    } catch (const DriverError&) {
+      is_refused = true;
+    }
+    test.tap.allow(DriverCall::mem_unmap);
+    if (!is_refused) break;
+    const std::size_t beside_bytes = kFilledBytes - test.simulator.device_bytes_used(0);
+    {
+      const ContextScope scope(test.context);
+      CUdeviceptr beside = 0;
+      test.driver.mem_alloc(&beside, beside_bytes);
+      CHECK_THROWS_AS(allocator.wake(test.context), OutOfMemory);
+      test.driver.mem_free(beside);
+    }
+    CHECK(test.simulator.device_bytes_used(0) == test.counters().bytes_reserved.current);
+    allocator.wake(test.context);
+    CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
+    allocator.validate();
+  }
+}
+
 }  // namespace sleep_test

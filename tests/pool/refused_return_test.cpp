@@ -189,6 +189,28 @@ TEST_CASE("memory that the driver refuses of sleep() stays reserved until a trim
   }
 }
 
+TEST_CASE("sleep() returns what the driver has refused before") {
+  for (const bool is_refused_again : {false, true}) {
+    CAPTURE(is_refused_again);
+    RefusedReturn test(Kind::granules);
+    MemoryPool pool = test.memory.create_pool({.name = "own"});
+    test.tap.refuse(DriverCall::mem_set_access, CUDA_ERROR_UNKNOWN, 1);
+    test.tap.refuse_all(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
+    CHECK_THROWS_AS(static_cast<void>(pool.allocate(6_MiB, test.work)), DriverError);
+    CHECK(pool.counters().bytes_refused.current == 6_MiB);
+    if (is_refused_again) {
+      CHECK_THROWS_AS(pool.sleep(), DriverError);
+      CHECK(test.used() == 6_MiB);
+    }
+    test.tap.allow(DriverCall::mem_unmap);
+    if (!is_refused_again) CHECK(pool.sleep() == 6_MiB);
+    CHECK(pool.is_asleep());
+    CHECK(pool.trim() == (is_refused_again ? 6_MiB : 0));
+    CHECK(test.used() == 0);
+    CHECK(pool.counters().bytes_reserved.current == 0);
+  }
+}
+
 TEST_CASE("all pools of a name are asleep if the driver refuses memory of one") {
   RefusedReturn test(Kind::granules);
   MemoryPool first = test.memory.create_pool({.name = "own"});

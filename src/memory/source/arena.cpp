@@ -136,6 +136,15 @@ void Arena::set_stuck(std::size_t granule, bool is_stuck) noexcept {
 }
 
 bool Arena::map(std::uintptr_t address, std::size_t bytes) {
+  if (!map_held(address, bytes)) return false;
+  const std::size_t first = granule_at(address);
+  for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
+    is_held_[granule] = false;
+  }
+  return true;
+}
+
+bool Arena::map_held(std::uintptr_t address, std::size_t bytes) {
   BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
   BERTH_CHECK(bytes > 0 && bytes % granule_bytes_ == 0);
   const std::size_t first = granule_at(address);
@@ -146,7 +155,7 @@ bool Arena::map(std::uintptr_t address, std::size_t bytes) {
   const ContextScope scope(context_);
   const auto undo = [&] {
     for (std::size_t granule = first; granule < end; ++granule) {
-      if (handles_[granule] != 0) unmap_granule(granule);
+      if (handles_[granule] != 0) unmap_unless_held(granule);
     }
   };
   try {
@@ -226,12 +235,13 @@ bool Arena::wake() {
     while (end-- > 0) {
       if (is_asleep_[end]) unmap(address_ + end * granule_bytes_, granule_bytes_);
     }
+    let_go();
   };
   try {
     while (end < handles_.size()) {
       std::size_t run = 0;  // adjacent granules, which get access by one call
       while (end + run < handles_.size() && is_asleep_[end + run]) ++run;
-      if (run > 0 && !map(address_ + end * granule_bytes_, run * granule_bytes_)) {
+      if (run > 0 && !map_held(address_ + end * granule_bytes_, run * granule_bytes_)) {
         undo();
         return false;
       }
@@ -241,6 +251,7 @@ bool Arena::wake() {
     undo();
     throw;
   }
+  let_go();
   BERTH_CHECK(stuck_asleep_count_ == 0);
   is_asleep_.assign(handles_.size(), false);
   asleep_count_ = 0;

@@ -77,9 +77,11 @@ class Arena {
   [[nodiscard]] std::size_t asleep_bytes() const {
     return (asleep_count_ - stuck_asleep_count_) * granule_bytes_;
   }
-  /// The next sleep(), unmap() or retry_stuck() keeps the memory of `granule`, which is mapped
-  /// elsewhere.
+  /// The next call that would return the memory of `granule` keeps it, because it is mapped
+  /// elsewhere: sleep(), unmap(), retry_stuck(), or map() or wake() that fails.
   void hold(std::size_t granule) noexcept { is_held_[granule] = true; }
+  /// Ends hold() of all granules.
+  void let_go() noexcept { is_held_.assign(is_held_.size(), false); }
   /// Backs the same granules with new memory. False if the driver has no memory left; the arena is
   /// still asleep then.
   /// Errors  DriverError, those of the notices: likewise.
@@ -89,6 +91,8 @@ class Arena {
   /// Maps one granule; on failure it holds nothing.
   bool map_granule(std::size_t granule);
   bool map_granules(std::size_t first, std::size_t end);
+  /// map(); granules of hold() stay held.
+  bool map_held(std::uintptr_t address, std::size_t bytes);
   DriverRefusal unmap_granule(std::size_t granule) noexcept;
   DriverRefusal unmap_unless_held(std::size_t granule) noexcept;
   void set_stuck(std::size_t granule, bool is_stuck) noexcept;

@@ -208,6 +208,7 @@ bool ArenaSegments::map_fresh(const Growth& growth) {
   std::size_t mapped = 0;
   try {
     for (const Block* held : growth.fresh) {
+      hold_refused(*held);
       if (!arena_.map(held->address, held->bytes)) break;
       ++mapped;
     }
@@ -310,8 +311,7 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
 
 /// Memory that a window shows which the driver refused to unmap is still in use for the driver.
 DriverRefusal ArenaSegments::unmap(const Block& held) noexcept {
-  const DriverRefusal shown =
-      windows_.hold_refused(granule_at(held.address), granule_at(held.end()));
+  const DriverRefusal shown = hold_refused(held);
   return last_of(shown, arena_.unmap(held.address, held.bytes));
 }
 
@@ -371,6 +371,7 @@ DriverRefusal ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {
 }
 
 bool ArenaSegments::wake() {
+  windows_.hold_refused(0, granule_at(arena_.address() + arena_.bytes()));
   if (!arena_.wake()) return false;
   try {
     if (windows_.wake()) return true;

@@ -105,6 +105,9 @@ class ArenaSegments final : public SegmentSource {
   void hold_fresh(BlockHeap& heap, std::size_t bytes);
   bool map_fresh(const Growth& growth);
   void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
+  DriverRefusal hold_refused(const Block& held) noexcept {
+    return windows_.hold_refused(granule_at(held.address), granule_at(held.end()));
+  }
   DriverRefusal unmap(const Block& held) noexcept;
   // arena_segments_windows.cpp
   void keep_windows_in_bounds();
