@@ -103,8 +103,6 @@ class Reserve {
   /// without opening memory. Returns the number of bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Tries again to return what the driver has refused, also of sleep(). Returns the bytes.
-  std::size_t retry_refused() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Whether the driver has refused to take back memory since the last call, and the call that it
   /// refused. That memory stays reserved.
   DriverRefusal take_refusal() BERTH_REQUIRES(heap_.slow_mutex) {
@@ -192,7 +190,10 @@ class Reserve {
       BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;  // likewise
   std::size_t give_back(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// One step of give_back(): the pieces of one plan of the source.
+  /// The first step of give_back(): tries again to return what the driver has refused, also of
+  /// sleep(). Returns the bytes.
+  std::size_t retry_refused() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Each further step: the pieces of one plan of the source.
   std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] bool is_asleep_since(std::uint64_t sleep) const BERTH_REQUIRES(heap_.slow_mutex)

@@ -50,12 +50,12 @@ std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle
 }
 
 std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
+  const MemoryBudget::Change change(options_.budget);
   std::size_t given_back = retry_refused();
   {
     const MutexLock lock(heap_.mutex);
     if (heap_.keeps_memory || heap_.is_asleep) return given_back;
   }
-  const MemoryBudget::Change change(options_.budget);
   for (std::size_t more = 1; more > 0 && given_back < bytes; given_back += more) {
     const DriverRefusal before = std::exchange(refusal_, {});
     more = give_back_some(bytes - given_back, idle);  // tries again what was refused before
@@ -116,7 +116,6 @@ std::size_t Reserve::retry_refused() {
     const MutexLock lock(heap_.mutex);
     if (is_copying_) return 0;  // the thread that copies will use it, or count it
   }
-  const MemoryBudget::Change change(options_.budget);
   if (const DriverRefusal refusal = source_->retry_refused()) refusal_ = refusal;
   const MutexLock lock(heap_.mutex);
   const std::uint64_t before = heap_.counters.bytes_reserved.current;

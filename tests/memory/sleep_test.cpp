@@ -326,26 +326,41 @@ TEST_CASE("after any driver failure a pool is either asleep or awake, and a retr
   }
 }
 
+namespace {
+
+/// A pool with a stitched block, put to sleep while the driver refuses the nth unmap.
+struct RefusedSleep : AllocatorFixture {
+  explicit RefusedSleep(int nth) : AllocatorFixture({.device_bytes = kFilledBytes}) {
+    tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, nth);
+    try {
+      allocator->sleep(context, SleepContent::keep);
+    } catch (const DriverError&) {
+      is_refused = true;
+    }
+    CHECK(allocator->is_asleep());
+    tap.allow(DriverCall::mem_unmap);
+  }
+  [[nodiscard]] bool content_holds() {
+    return holds(simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9);
+  }
+
+  const Stream own = stream();
+  void* const stitched = stitch_filled(*this, own);
+  const std::uint64_t used_before = simulator.device_bytes_used(0);
+  bool is_refused = false;
+};
+
+}  // namespace
+
 TEST_CASE("memory that the driver refuses to unmap in sleep() is kept, and wake() succeeds") {
   const Thinned thinned(3);
   std::size_t refused = 0;
   for (int nth = 1;; nth += thinned.step()) {
     CAPTURE(nth);
-    AllocatorFixture test({.device_bytes = kFilledBytes});
+    RefusedSleep test(nth);
     CachingAllocator& allocator = *test.allocator;
-    const Stream stream = test.stream();
-    void* const stitched = stitch_filled(test, stream);
-    const std::uint64_t used = test.simulator.device_bytes_used(0);
-    test.tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, nth);
-    bool is_refused = false;
-    try {
-      allocator.sleep(test.context, SleepContent::keep);
-    } catch (const DriverError&) {
-      is_refused = true;
-    }
-    CHECK(allocator.is_asleep());
-    test.tap.allow(DriverCall::mem_unmap);
-    if (is_refused) {  // what a window still shows is refused again, its granule is not
+    const std::uint64_t used = test.used_before;
+    if (test.is_refused) {  // what a window still shows is refused again, its granule is not
       test.tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, 1);
       CHECK_THROWS_AS(allocator.trim(0), DriverError);
       test.tap.allow(DriverCall::mem_unmap);
@@ -358,13 +373,13 @@ TEST_CASE("memory that the driver refuses to unmap in sleep() is kept, and wake(
     allocator.validate();
     allocator.wake(test.context);
     CHECK(test.simulator.device_bytes_used(0) == used);
-    CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
+    CHECK(test.content_holds());
     CHECK(allocator.sleep(test.context, SleepContent::keep) == used);  // this time all of it
     allocator.wake(test.context);
-    CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
+    CHECK(test.content_holds());
     allocator.validate();
-    CHECK(is_refused == (test.reports.count(Severity::error) > 0));
-    if (!is_refused) break;
+    CHECK(test.is_refused == (test.reports.count(Severity::error) > 0));
+    if (!test.is_refused) break;
     CHECK(slept < used);
     ++refused;
   }
@@ -375,19 +390,9 @@ TEST_CASE("what the driver refuses to unmap in sleep() is counted after a wake()
   const Thinned thinned(3);
   for (int nth = 1;; nth += thinned.step()) {
     CAPTURE(nth);
-    AllocatorFixture test({.device_bytes = kFilledBytes});
+    RefusedSleep test(nth);
     CachingAllocator& allocator = *test.allocator;
-    const Stream stream = test.stream();
-    void* const stitched = stitch_filled(test, stream);
-    test.tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, nth);
-    bool is_refused = false;
-    try {
-      allocator.sleep(test.context, SleepContent::keep);
-    } catch (const DriverError&) {
-      is_refused = true;
-    }
-    test.tap.allow(DriverCall::mem_unmap);
-    if (!is_refused) break;
+    if (!test.is_refused) break;
     const std::size_t beside_bytes = kFilledBytes - test.simulator.device_bytes_used(0);
     {
       const ContextScope scope(test.context);
@@ -398,7 +403,7 @@ TEST_CASE("what the driver refuses to unmap in sleep() is counted after a wake()
     }
     CHECK(test.simulator.device_bytes_used(0) == test.counters().bytes_reserved.current);
     allocator.wake(test.context);
-    CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
+    CHECK(test.content_holds());
     allocator.validate();
   }
 }

@@ -103,23 +103,23 @@ class Sources:
             if any(self.declares_function(each, name) for each in reached):
                 continue
             reported.add(name)
-            yield self.problem(path, match.start(), f"{name}()", next(iter(definers)))
+            yield self.problem(path, match.start(), f"{name}()", self.only(definers))
 
     def undeclared_cuda_names(self, path):
         match = CUDA_NAME.search(self.code(path))
         if match and not any(CUDA_INCLUDE.search(read(each)) for each in self.reached(path)):
-            line = self.code(path).count("\n", 0, match.start()) + 1
-            yield (
-                f"{relative(path, self.root)}:{line}: {match.group()} is of cuda.h, which this "
-                "does not include"
-            )
+            yield self.problem(path, match.start(), match.group(), "cuda.h")
 
     def problem(self, path, offset, name, definer):
         line = self.code(path).count("\n", 0, offset) + 1
         return (
-            f"{relative(path, self.root)}:{line}: {name} is of {relative(definer, self.root)}, "
+            f"{relative(path, self.root)}:{line}: {name} is of {definer}, "
             "which this does not include"
         )
+
+    def only(self, definers):
+        (definer,) = definers
+        return relative(definer, self.root)
 
     def undeclared_types(self, path):
         known = set().union(*(self.declared(each) for each in self.reached(path)))
@@ -131,7 +131,7 @@ class Sources:
             if len(definers) != 1 or name in known or name in reported:
                 continue
             reported.add(name)
-            yield self.problem(path, match.start(), name, next(iter(definers)))
+            yield self.problem(path, match.start(), name, self.only(definers))
 
 
 def main():

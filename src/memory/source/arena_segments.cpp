@@ -371,7 +371,7 @@ DriverRefusal ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {
 }
 
 bool ArenaSegments::wake() {
-  windows_.hold_refused(0, granule_at(arena_.address() + arena_.bytes()));
+  windows_.hold_refused();
   if (!arena_.wake()) return false;
   try {
     if (windows_.wake()) return true;

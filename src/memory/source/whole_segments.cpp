@@ -51,6 +51,13 @@ bool WholeSegments::keep(const Range& range) noexcept {
   return false;
 }
 
+std::size_t WholeSegments::refused_bytes() const {
+  const MutexLock lock(refused_mutex_);
+  std::size_t bytes = 0;
+  for (const Segment& segment : refused_) bytes += segment.bytes;
+  return bytes;
+}
+
 DriverRefusal WholeSegments::retry_refused() noexcept {
   DriverRefusal last;
   for (const Segment& segment : exchange_refused()) {
@@ -69,14 +76,12 @@ void WholeSegments::keep(const Segment& segment) noexcept {
   try {
     const MutexLock lock(refused_mutex_);
     refused_.push_back(segment);
-    refused_bytes_ += segment.bytes;
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the refusal was reported
   }
 }
 
 std::vector<WholeSegments::Segment> WholeSegments::exchange_refused() noexcept {
   const MutexLock lock(refused_mutex_);
-  refused_bytes_ = 0;
   return std::exchange(refused_, {});
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -51,7 +50,7 @@ class WholeSegments : public SegmentSource {
     return free_segment({range.held->address, range.held->bytes});
   }
   bool keep(const Range& range) noexcept override;
-  [[nodiscard]] std::size_t refused_bytes() const override { return refused_bytes_; }
+  [[nodiscard]] std::size_t refused_bytes() const override;
   DriverRefusal retry_refused() noexcept override;
   void finish_return(BlockHeap& heap, Range&& range) override;
   void cancel_return(BlockHeap& heap, Range&& range) override;
@@ -94,10 +93,9 @@ class WholeSegments : public SegmentSource {
   const std::size_t rounding_bytes_;
   const std::size_t capacity_bytes_;
   const MappingNotices notices_;
-  Mutex refused_mutex_;
+  mutable Mutex refused_mutex_;
   /// Segments that no heap has, because the driver refused their return.
   std::vector<Segment> refused_ BERTH_GUARDED_BY(refused_mutex_);
-  std::atomic<std::size_t> refused_bytes_ = 0;
 };
 
 /// Device memory from cuMemAlloc.

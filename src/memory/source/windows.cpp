@@ -258,7 +258,7 @@ DriverRefusal Windows::retry_refused() noexcept {
     lowest_free_ = std::min(lowest_free_, slot);
     --stuck_count_;
   }
-  return hold_refused(0, static_cast<GranuleNumber>(by_granule_.size()));
+  return hold_refused();
 }
 
 void Windows::drop_victims() noexcept {
@@ -289,7 +289,7 @@ DriverRefusal Windows::put_to_sleep(Number end_window) noexcept {
     arena_.notices().unmapping(range_of(window));
     unmap_slots(windows_[window].first, windows_[window].first + windows_[window].size);
   }
-  return hold_refused(0, static_cast<GranuleNumber>(by_granule_.size()));
+  return hold_refused();
 }
 
 bool Windows::wake() {

@@ -86,9 +86,10 @@ class Windows {
     }
   }
   void drop_all() noexcept;
-  /// Makes the arena hold the granules from `first` to before `end` that are still mapped where the
-  /// driver refused to unmap a window. Returns such a refusal, if there are any.
-  DriverRefusal hold_refused(GranuleNumber first, GranuleNumber end) noexcept;
+  /// Makes the arena hold the granules from `first` to before `end`, by default all, that are still
+  /// mapped where the driver refused to unmap a window. Returns such a refusal, if there are any.
+  DriverRefusal hold_refused(GranuleNumber first = 0,
+                             GranuleNumber end = ~GranuleNumber{0}) noexcept;
   /// Tries again to unmap what the driver refused to unmap. Then does the same for all granules.
   DriverRefusal retry_refused() noexcept;
 
