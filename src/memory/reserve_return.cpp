@@ -66,8 +66,10 @@ std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
 
 std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> idle) {
   std::vector<SegmentSource::Range> ranges;
+  std::size_t refused_before = 0;
   {
     const MutexLock lock(heap_.mutex);
+    refused_before = source_->refused_bytes();
     std::size_t opened = 0;
     for (const Freed& freed : idle) {  // held at once, so that no request takes it
       if (opened >= bytes) break;
@@ -76,7 +78,6 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
     ranges = source_->plan_return(heap_.blocks, bytes);
   }
   using State = SegmentSource::Range::State;
-  std::size_t given_back = 0;
   std::size_t removed_from_heap = 0;
   for (std::size_t index = 0; index < ranges.size(); ++index) {  // refused parts are added
     BERTH_CHECK(ranges[index].held->state() == Block::State::held);
@@ -89,8 +90,7 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
     }
     SegmentSource::Range& range = ranges[index];
     const std::size_t range_bytes = range.held->bytes;
-    const bool is_gone = range.state != State::refused;
-    const bool is_kept = !is_gone && source_->keep(range);
+    const bool is_kept = range.state == State::refused && source_->keep(range);
     const MutexLock lock(heap_.mutex);
     if (is_kept) {
       source_->cancel_return(heap_.blocks, std::move(range));
@@ -102,13 +102,14 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
     removed_from_heap += range_bytes;
     lower_gauge(heap_.counters.bytes_reserved, range_bytes);
     ++heap_.counters.segments_released;
-    if (is_gone) given_back += range_bytes;
     heap_.count_blocks();
   }
   const MutexLock lock(heap_.mutex);
   recount();  // what is refused and not kept by the heap
   options_.budget.release(removed_from_heap);
-  return given_back;
+  const std::size_t refused = source_->refused_bytes() - refused_before;
+  BERTH_CHECK(refused <= removed_from_heap);
+  return removed_from_heap - refused;
 }
 
 std::size_t Reserve::retry_refused() {

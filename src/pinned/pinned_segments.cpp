@@ -101,17 +101,17 @@ void PinnedSegments::bind(const Driver& driver, void* pages, std::size_t bytes) 
   });
 }
 
-DriverRefusal PinnedSegments::destroy(std::uintptr_t address) noexcept {
+DriverRefusal PinnedSegments::destroy(WholeSegments::Segment& whole) noexcept {
   std::map<std::uintptr_t, Segment>::node_type note;
   {
     // Beforehand, because another segment may get the address once the driver has the memory.
     const MutexLock lock(mutex_);
-    note = segments_.extract(address);
+    note = segments_.extract(whole.address);
   }
   BERTH_CHECK(!note.empty());
   const Segment& segment = note.mapped();
   const Driver& driver = segment.context->driver();
-  void* const pages = reinterpret_cast<void*>(address);
+  void* const pages = reinterpret_cast<void*>(whole.address);
   const ContextScope scope(*segment.context, std::nothrow);
   const RelaxedCapture relaxed(driver);
   make_host_progress(registry_);

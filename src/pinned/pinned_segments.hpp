@@ -57,7 +57,7 @@ class PinnedSegments final : public WholeSegments {
   };
 
   bool create(Growth& growth) override;
-  DriverRefusal destroy(std::uintptr_t address) noexcept override;
+  DriverRefusal destroy(WholeSegments::Segment& segment) noexcept override;
   /// Whether the pages of a segment are registered, so that devices access them at the same
   /// address.
   bool registers(const Driver& driver, std::size_t bytes);

@@ -48,9 +48,9 @@ class NumberedSegments final : public WholeSegments {
     next_ += 0x1'0000'0000;
     return true;
   }
-  DriverRefusal destroy(std::uintptr_t address) noexcept override {
+  DriverRefusal destroy(Segment& segment) noexcept override {
     if (refuses) return {DriverCall::mem_free, CUDA_ERROR_UNKNOWN};
-    freed.push_back(address);
+    freed.push_back(segment.address);
     return {};
   }
   std::uintptr_t next_ = 0x1'0000'0000;

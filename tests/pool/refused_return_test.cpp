@@ -272,4 +272,103 @@ TEST_CASE("memory of a failed growth that the driver refuses to take back stays 
   }
 }
 
+TEST_CASE("memory that the driver neither releases nor maps back stays reserved") {
+  enum class Way { trim, other_pool_needs, same_request };
+  for (const Kind kind : {Kind::granules, Kind::contiguous}) {
+    for (const DriverCall back : {DriverCall::mem_map, DriverCall::mem_set_access}) {
+      for (const Way way : {Way::trim, Way::other_pool_needs, Way::same_request}) {
+        CAPTURE(kind == Kind::contiguous);
+        CAPTURE(std::string(kDriverCallNames[std::size_t(back)]));
+        CAPTURE(static_cast<int>(way));
+        RefusedReturn test(kind);
+        test.allocator().deallocate(test.allocator().allocate_raw(20_MiB, test.work));
+        test.tap.refuse_all(DriverCall::mem_release, CUDA_ERROR_UNKNOWN);
+        test.tap.refuse_all(back, CUDA_ERROR_UNKNOWN);
+        const std::string refusal =
+            message_of<DriverError>([&] { static_cast<void>(test.allocator().trim()); });
+        CHECK(contains(refusal, "the driver has taken back 0 B, and refuses more: cuMemRelease"));
+        CHECK(test.allocator().counters().bytes_refused.current == 20_MiB);
+        CHECK(test.reserved() == 20_MiB);
+        CHECK(test.used() == 20_MiB);
+        CHECK_THROWS_AS(test.memory.trim(), DriverError);
+        check_whole(test.allocator());
+
+        test.tap.allow(back);
+        if (way == Way::same_request) {  // uses it, but for a segment without access
+          void* const again = test.allocator().allocate_raw(20_MiB, test.work);
+          const bool is_new = kind == Kind::contiguous && back == DriverCall::mem_set_access;
+          CHECK(test.used() == (is_new ? 40_MiB : 20_MiB));
+          CHECK(test.used() == test.reserved());
+          test.allocator().deallocate(again);
+        }
+        test.tap.allow(DriverCall::mem_release);
+        if (way == Way::other_pool_needs) {
+          MemoryPool other = test.memory.create_pool({.name = "other"});
+          CHECK(other.allocate(64_MiB, test.work).data() != nullptr);
+        }
+        test.memory.trim();
+        CHECK(test.used() == 0);
+        CHECK(test.reserved() == 0);
+        check_whole(test.allocator());
+      }
+    }
+  }
+}
+
+TEST_CASE("memory that a growth cannot map, and the driver does not release, stays reserved") {
+  for (const Kind kind : {Kind::granules, Kind::contiguous}) {
+    for (const bool is_used_again : {false, true}) {
+      CAPTURE(kind == Kind::contiguous);
+      CAPTURE(is_used_again);
+      RefusedReturn test(kind);
+      test.tap.refuse_all(DriverCall::mem_map, CUDA_ERROR_UNKNOWN);
+      test.tap.refuse_all(DriverCall::mem_release, CUDA_ERROR_UNKNOWN);
+      const auto allocate = [&] { return test.allocator().allocate_raw(2_MiB, test.work); };
+      CHECK_THROWS_AS(static_cast<void>(allocate()), DriverError);
+      CHECK(test.allocator().counters().bytes_refused.current == test.used());
+      CHECK(test.used() > 0);
+      const std::size_t used = test.used();
+      check_whole(test.allocator());
+      CHECK_THROWS_AS(static_cast<void>(allocate()), DriverError);
+      CHECK(test.used() == used);
+      CHECK_THROWS_AS(test.memory.trim(), DriverError);
+
+      test.tap.allow(DriverCall::mem_map);
+      if (is_used_again) {
+        test.allocator().deallocate(allocate());
+        CHECK(test.used() == used);
+        CHECK(test.allocator().counters().bytes_refused.current == 0);
+      }
+      test.tap.allow(DriverCall::mem_release);
+      CHECK(test.memory.trim() == used);
+      CHECK(test.used() == 0);
+      CHECK(test.reserved() == 0);
+      check_whole(test.allocator());
+    }
+  }
+}
+
+TEST_CASE("a pool wakes with memory that the driver neither released nor mapped back in sleep()") {
+  RefusedReturn test(Kind::granules);
+  MemoryPool pool = test.memory.create_pool({.name = "own"});
+  const Allocation block = pool.allocate(20_MiB, test.work);
+  test.tap.refuse_all(DriverCall::mem_release, CUDA_ERROR_UNKNOWN);
+  test.tap.refuse_all(DriverCall::mem_map, CUDA_ERROR_UNKNOWN);
+  CHECK_THROWS_AS(pool.sleep(), DriverError);
+  CHECK(test.used() == 20_MiB);
+  CHECK(pool.counters().bytes_reserved.current == 20_MiB);
+  CHECK_THROWS_AS(pool.wake(), DriverError);
+  CHECK(pool.is_asleep());
+  CHECK(pool.counters().bytes_reserved.current == 20_MiB);
+  test.tap.allow(DriverCall::mem_map);
+  pool.wake();
+  CHECK(test.used() == 20_MiB);
+  CHECK(pool.counters().bytes_reserved.current == 20_MiB);
+  CHECK(pool.counters().bytes_asleep.current == 0);
+  check_whole(pool);
+  test.tap.allow(DriverCall::mem_release);
+  CHECK(pool.sleep() == 20_MiB);
+  CHECK(test.used() == 0);
+}
+
 }  // namespace refused_return_test

@@ -12,7 +12,6 @@
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
 #include "base/format.hpp"
-#include "memory/source/lone_mapping.hpp"
 #include "memory/source/physical_memory.hpp"
 #include "stream/wait.hpp"
 
@@ -47,7 +46,7 @@ Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_byte
   BERTH_CHECK(bytes % granule_bytes == 0);
   handles_.resize(bytes / granule_bytes, 0);
   is_asleep_.resize(handles_.size());
-  is_stuck_.resize(handles_.size());
+  stuck_.resize(handles_.size());
   is_held_.resize(handles_.size());
   const ContextScope scope(context);
   CUdeviceptr address = 0;
@@ -76,7 +75,7 @@ void Arena::for_each_run(const IsIn& is_in, const Visit& visit) const {
 void Arena::grant_access(const CUmemAccessDesc& user) {
   if (has_access(access_, user)) return;
   const ContextScope scope(context_);
-  for_each_run([&](std::size_t granule) { return handles_[granule] != 0; },
+  for_each_run([&](std::size_t granule) { return is_mapped(granule); },
                [&](std::uintptr_t address, std::size_t bytes) {
                  context_.driver().mem_set_access(CUdeviceptr{address}, bytes, &user,
                                                   std::size_t{1});
@@ -85,54 +84,59 @@ void Arena::grant_access(const CUmemAccessDesc& user) {
 }
 
 void Arena::withdraw_all() const noexcept {
-  for_each_run([&](std::size_t granule) { return handles_[granule] != 0 && !is_stuck_[granule]; },
+  for_each_run([&](std::size_t granule) { return handles_[granule] != 0 && !is_stuck(granule); },
                [&](std::uintptr_t address, std::size_t bytes) {
                  notices_.unmapping({address, bytes, granule_bytes_});
                });
 }
 
 bool Arena::map_granule(std::size_t granule) {
-  if (is_stuck_[granule]) {
-    set_stuck(granule, false);
-    return true;
-  }
   const Driver& driver = context_.driver();
-  const CUmemAllocationProp properties = physical_properties(context_);
-  CUmemGenericAllocationHandle handle = 0;
   make_host_progress(context_);
-  const CUresult created = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ULL);
-  if (!driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY)) return false;
-  const CUdeviceptr address = address_ + granule * granule_bytes_;
-  const CUresult mapped = driver.try_mem_map(address, granule_bytes_, std::size_t{0}, handle, 0ULL);
-  if (mapped != CUDA_SUCCESS) driver.mem_release_or_report(handle);
-  if (!driver.succeeded(DriverCall::mem_map, mapped, CUDA_ERROR_OUT_OF_MEMORY)) return false;
-  handles_[granule] = handle;
+  if (handles_[granule] == 0) {
+    const CUmemAllocationProp properties = physical_properties(context_);
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult created = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ULL);
+    if (!driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY)) return false;
+    handles_[granule] = handle;
+    set_stuck(granule, Remains::handle);
+  }
+  if (!is_mapped(granule)) {
+    const CUresult mapped = driver.try_mem_map(address_of(granule), granule_bytes_, std::size_t{0},
+                                               handles_[granule], 0ULL);
+    if (!driver.succeeded(DriverCall::mem_map, mapped, CUDA_ERROR_OUT_OF_MEMORY)) return false;
+  }
+  set_stuck(granule, Remains::nothing);
   return true;
 }
 
 DriverRefusal Arena::unmap_granule(std::size_t granule) noexcept {
   make_host_progress(context_);
-  const DriverRefusal refusal =
-      unmap_pages(context_.driver(), handles_[granule], address_ + granule * granule_bytes_,
-                  granule_bytes_, access_);
-  set_stuck(granule, static_cast<bool>(refusal));
-  if (!refusal) handles_[granule] = 0;
+  const Driver& driver = context_.driver();
+  const auto [refusal, remains] =
+      is_mapped(granule) ? unmap_and_release(driver, handles_[granule], address_of(granule),
+                                             granule_bytes_, access_)
+                         : release(driver, handles_[granule]);
+  set_stuck(granule, remains);
+  if (remains == Remains::nothing) handles_[granule] = 0;
   return refusal;
 }
 
 DriverRefusal Arena::unmap_unless_held(std::size_t granule) noexcept {
   if (!is_held_[granule]) return unmap_granule(granule);
+  BERTH_CHECK(is_mapped(granule));
   is_held_[granule] = false;
-  set_stuck(granule, true);
+  set_stuck(granule, Remains::memory);
   return {};
 }
 
-void Arena::set_stuck(std::size_t granule, bool is_stuck) noexcept {
-  if (is_stuck_[granule] == is_stuck) return;
-  is_stuck_[granule] = is_stuck;
-  BERTH_CHECK(is_stuck || stuck_count_ > 0);
-  stuck_count_ += is_stuck ? 1 : -1;
-  if (is_asleep_[granule]) stuck_asleep_count_ += is_stuck ? 1 : -1;
+void Arena::set_stuck(std::size_t granule, Remains remains) noexcept {
+  const bool was_stuck = is_stuck(granule);
+  stuck_[granule] = remains;
+  if (is_stuck(granule) == was_stuck) return;
+  BERTH_CHECK(!was_stuck || stuck_count_ > 0);
+  stuck_count_ += was_stuck ? -1 : 1;
+  if (is_asleep_[granule]) stuck_asleep_count_ += was_stuck ? -1 : 1;
 }
 
 bool Arena::map(std::uintptr_t address, std::size_t bytes) {
@@ -150,7 +154,7 @@ bool Arena::map_held(std::uintptr_t address, std::size_t bytes) {
   const std::size_t first = granule_at(address);
   const std::size_t end = first + bytes / granule_bytes_;
   for (std::size_t granule = first; granule < end; ++granule) {
-    BERTH_CHECK(handles_[granule] == 0 || is_stuck_[granule]);
+    BERTH_CHECK(handles_[granule] == 0 || is_stuck(granule));
   }
   const ContextScope scope(context_);
   const auto undo = [&] {
@@ -198,8 +202,8 @@ bool Arena::keep(std::uintptr_t address, std::size_t bytes) noexcept {
   if (!notices_.mapped_still({address, bytes, granule_bytes_})) return false;
   const std::size_t first = granule_at(address);
   for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
-    BERTH_CHECK(is_stuck_[granule]);
-    set_stuck(granule, false);
+    BERTH_CHECK(is_usable(granule));
+    set_stuck(granule, Remains::nothing);
   }
   return true;
 }
@@ -209,7 +213,7 @@ DriverRefusal Arena::retry_stuck() noexcept {
   if (stuck_count_ == 0) return last;
   const ContextScope scope(context_, std::nothrow);
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
-    if (!is_stuck_[granule]) continue;
+    if (!is_stuck(granule)) continue;
     if (const DriverRefusal refusal = unmap_unless_held(granule)) last = refusal;
   }
   return last;
@@ -221,7 +225,7 @@ DriverRefusal Arena::sleep() noexcept {
   withdraw_all();
   DriverRefusal last;
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
-    if (handles_[granule] == 0 || is_stuck_[granule]) continue;
+    if (handles_[granule] == 0 || is_stuck(granule)) continue;
     is_asleep_[granule] = true;
     ++asleep_count_;
     if (const DriverRefusal refusal = unmap_unless_held(granule)) last = refusal;
@@ -265,10 +269,10 @@ void Arena::unmap_all() noexcept {
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
     if (handles_[granule] == 0) continue;
     make_host_progress(context_);
-    driver.mem_unmap_or_report(CUdeviceptr{address_ + granule * granule_bytes_}, granule_bytes_);
+    if (is_mapped(granule)) driver.mem_unmap_or_report(address_of(granule), granule_bytes_);
     // A mapping keeps its memory, so the handle is released even if the mapping cannot be undone.
     driver.mem_release_or_report(std::exchange(handles_[granule], 0));
-    set_stuck(granule, false);
+    set_stuck(granule, Remains::nothing);
   }
 }
 

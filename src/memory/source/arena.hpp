@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One large range of device address space, into which physical memory is mapped granule by granule.
-// Invariant: each granule has at most one physical handle, and has access exactly while it has one.
+// Invariant: each granule has at most one physical handle, and those in use have access.
 // Source: CUDA Driver API, "Virtual Memory Management".
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/device_context.hpp"
+#include "memory/source/lone_mapping.hpp"
 #include "memory/source/mapping_notices.hpp"
 
 namespace berth {
@@ -53,16 +54,18 @@ class Arena {
   /// Errors  DriverError. Those of the notices.
   bool map(std::uintptr_t address, std::size_t bytes);
   /// Unmaps a range of mapped granules and returns their memory. The device must be done with it.
-  /// If the driver refuses a granule, this is reported, and the result is the refusal; the
-  /// granule is stuck then. A granule of hold() is stuck, too.
+  /// If the driver refuses a granule, this is reported, and the result is the refusal; the granule
+  /// is stuck then: unused, with memory that map() uses again. A granule of hold() is stuck, too.
   DriverRefusal unmap(std::uintptr_t address, std::size_t bytes) noexcept;
-  /// Whether the granule is unused and keeps its memory, because the driver refused to unmap it.
-  /// map() uses it again.
-  [[nodiscard]] bool is_stuck(std::size_t granule) const { return is_stuck_[granule]; }
-  /// Announces a range of stuck granules, which are in use again then. False if on_map throws,
+  /// Whether the granule is stuck with all that its use needs, so that keep() accepts it.
+  [[nodiscard]] bool is_usable(std::size_t granule) const {
+    return stuck_[granule] == Remains::memory;
+  }
+  /// Announces a range of usable granules, which are in use again then. False if on_map throws,
   /// which is reported.
   bool keep(std::uintptr_t address, std::size_t bytes) noexcept;
-  /// Tries again to unmap stuck granules, but those of hold(). Returns the last refusal.
+  /// Tries again to return the memory of stuck granules, but those of hold(). Returns the last
+  /// refusal.
   DriverRefusal retry_stuck() noexcept;
   /// The bytes of stuck granules, but those that are asleep.
   [[nodiscard]] std::size_t stuck_bytes() const {
@@ -88,14 +91,21 @@ class Arena {
   bool wake();
 
  private:
-  /// Maps one granule; on failure it holds nothing.
+  /// Maps one granule, without access if it has new memory. On failure it is stuck, or has no
+  /// memory.
   bool map_granule(std::size_t granule);
   bool map_granules(std::size_t first, std::size_t end);
   /// map(); granules of hold() stay held.
   bool map_held(std::uintptr_t address, std::size_t bytes);
   DriverRefusal unmap_granule(std::size_t granule) noexcept;
   DriverRefusal unmap_unless_held(std::size_t granule) noexcept;
-  void set_stuck(std::size_t granule, bool is_stuck) noexcept;
+  [[nodiscard]] bool is_stuck(std::size_t granule) const {
+    return stuck_[granule] != Remains::nothing;
+  }
+  [[nodiscard]] bool is_mapped(std::size_t granule) const {
+    return handles_[granule] != 0 && stuck_[granule] != Remains::handle;
+  }
+  void set_stuck(std::size_t granule, Remains remains) noexcept;
   /// Says of all granules that are in use that they are about to be unmapped.
   void withdraw_all() const noexcept;
   /// Calls visit(address, bytes) for granules side by side for which is_in(granule) is true.
@@ -104,6 +114,9 @@ class Arena {
   [[nodiscard]] std::size_t granule_at(std::uintptr_t address) const {
     return (address - address_) / granule_bytes_;
   }
+  [[nodiscard]] CUdeviceptr address_of(std::size_t granule) const {
+    return CUdeviceptr{address_ + granule * granule_bytes_};
+  }
 
   DeviceContext& context_;
   const MappingNotices notices_;
@@ -111,11 +124,11 @@ class Arena {
   const std::size_t bytes_;
   const std::size_t granule_bytes_;
   std::uintptr_t address_ = 0;
-  std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0: unmapped
+  std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0: no memory
   // By granule, allocated in advance because sleep() cannot fail.
   std::vector<bool> is_asleep_;  ///< to be mapped again
   std::vector<bool> is_held_;    ///< hold()
-  std::vector<bool> is_stuck_;   ///< the driver refused to unmap it; still usable
+  std::vector<Remains> stuck_;   ///< what the driver refused to take back; nothing: not stuck
   std::size_t asleep_count_ = 0;
   std::size_t stuck_count_ = 0;
   std::size_t stuck_asleep_count_ = 0;  ///< both

@@ -315,7 +315,7 @@ DriverRefusal ArenaSegments::unmap(const Block& held) noexcept {
   return last_of(shown, arena_.unmap(held.address, held.bytes));
 }
 
-DriverRefusal ArenaSegments::give_back(const Range& range) noexcept {
+DriverRefusal ArenaSegments::give_back(Range& range) noexcept {
   BERTH_CHECK(granules_mapped_ >= granules_of(range.held->bytes));
   windows_.drop(granule_at(range.held->address), granule_at(range.held->end()));
   const DriverRefusal refusal = unmap(*range.held);
@@ -331,10 +331,10 @@ void ArenaSegments::separate_refused(BlockHeap& heap, std::vector<Range>& ranges
   const GranuleNumber end = granule_at(part->end());
   std::size_t splits = 0;
   for (GranuleNumber granule = first + 1; granule < end; ++granule) {
-    splits += arena_.is_stuck(granule) != arena_.is_stuck(granule - 1);
+    splits += arena_.is_usable(granule) != arena_.is_usable(granule - 1);
   }
   const auto state_of = [&](GranuleNumber granule) {
-    return arena_.is_stuck(granule) ? Range::State::refused : Range::State::gone;
+    return arena_.is_usable(granule) ? Range::State::refused : Range::State::gone;
   };
   try {
     ranges.reserve(ranges.size() + splits);

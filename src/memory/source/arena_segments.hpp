@@ -55,7 +55,7 @@ class ArenaSegments final : public SegmentSource {
   [[nodiscard]] std::optional<std::uintptr_t> address_of_joined(
       std::span<const HeapExtent> parts) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
-  DriverRefusal give_back(const Range& range) noexcept override;
+  DriverRefusal give_back(Range& range) noexcept override;
   void separate_refused(BlockHeap& heap, std::vector<Range>& ranges,
                         std::size_t index) noexcept override;
   bool keep(const Range& range) noexcept override;

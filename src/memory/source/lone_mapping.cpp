@@ -46,33 +46,25 @@ DriverRefusal unmap_alone(DeviceContext& context, std::uintptr_t address,
   return unmapped;
 }
 
-DriverRefusal unmap_and_release(DeviceContext& context, CUmemGenericAllocationHandle handle,
-                                std::uintptr_t address, std::size_t bytes,
-                                std::span<const CUmemAccessDesc> access) noexcept {
-  const Driver& driver = context.driver();
-  const ContextScope scope(context, std::nothrow);
-  make_host_progress(context);
-  const DriverRefusal refusal = unmap_pages(driver, handle, address, bytes, access);
-  if (!refusal) driver.mem_address_free_or_report(CUdeviceptr{address}, bytes);
-  return refusal;
-}
-
-DriverRefusal unmap_pages(const Driver& driver, CUmemGenericAllocationHandle handle,
-                          std::uintptr_t address, std::size_t bytes,
-                          std::span<const CUmemAccessDesc> access) noexcept {
+Return unmap_and_release(const Driver& driver, CUmemGenericAllocationHandle handle,
+                         std::uintptr_t address, std::size_t bytes,
+                         std::span<const CUmemAccessDesc> access) noexcept {
   const CUdeviceptr start{address};
   const DriverRefusal unmapped =
       driver.reported(DriverCall::mem_unmap, driver.try_mem_unmap(start, bytes));
-  if (unmapped) return unmapped;
-  const DriverRefusal released =
-      driver.reported(DriverCall::mem_release, driver.try_mem_release(handle));
-  if (!released) return {};
-  // The handle is the only way to the memory, and a later call may release it.
-  if (driver.try_mem_map(start, bytes, std::size_t{0}, handle, 0ULL) != CUDA_SUCCESS) return {};
-  if (driver.try_mem_set_access(start, bytes, access.data(), access.size()) == CUDA_SUCCESS)
+  if (unmapped) return {unmapped, Remains::memory};
+  const Return released = release(driver, handle);
+  if (!released.refusal) return released;
+  if (driver.try_mem_map(start, bytes, std::size_t{0}, handle, 0ULL) != CUDA_SUCCESS)
     return released;
-  driver.mem_unmap_or_report(start, bytes);
-  return {};
+  const CUresult allowed = driver.try_mem_set_access(start, bytes, access.data(), access.size());
+  return {released.refusal, allowed == CUDA_SUCCESS ? Remains::memory : Remains::mapping};
+}
+
+Return release(const Driver& driver, CUmemGenericAllocationHandle handle) noexcept {
+  const DriverRefusal refusal =
+      driver.reported(DriverCall::mem_release, driver.try_mem_release(handle));
+  return {refusal, refusal ? Remains::handle : Remains::nothing};
 }
 
 }  // namespace berth

@@ -27,16 +27,25 @@ std::uintptr_t map_without_access(DeviceContext& context, CUmemGenericAllocation
 /// reported, and the result is the refusal; the memory is still mapped then.
 DriverRefusal unmap_alone(DeviceContext& context, std::uintptr_t address,
                           std::size_t bytes) noexcept;
-/// The same, and releases `handle`. If the driver refuses that, the memory is mapped again; if it
-/// refuses that too, the result is false, because nothing can return the memory.
-DriverRefusal unmap_and_release(DeviceContext& context, CUmemGenericAllocationHandle handle,
-                                std::uintptr_t address, std::size_t bytes,
-                                std::span<const CUmemAccessDesc> access) noexcept;
 
-/// Unmaps the memory of `handle` at `address`, and releases it, as unmap_and_release() does; keeps
-/// the address space.
-DriverRefusal unmap_pages(const Driver& driver, CUmemGenericAllocationHandle handle,
-                          std::uintptr_t address, std::size_t bytes,
-                          std::span<const CUmemAccessDesc> access) noexcept;
+/// What a return of mapped memory to the driver has left.
+enum class Remains : std::uint8_t {
+  nothing,
+  handle,   ///< memory that is no longer mapped at its address
+  mapping,  ///< memory at its address, without access
+  memory,   ///< memory at its address, as before
+};
+struct Return {
+  DriverRefusal refusal{};  ///< the last one, reported; none if nothing remains
+  Remains remains = Remains::nothing;
+};
+
+/// Unmaps the memory of `handle` at `address`, and releases `handle`. If the driver refuses that,
+/// the memory is mapped again with `access`. The device must be done with the memory.
+Return unmap_and_release(const Driver& driver, CUmemGenericAllocationHandle handle,
+                         std::uintptr_t address, std::size_t bytes,
+                         std::span<const CUmemAccessDesc> access) noexcept;
+/// The same for memory that is not mapped.
+Return release(const Driver& driver, CUmemGenericAllocationHandle handle) noexcept;
 
 }  // namespace berth

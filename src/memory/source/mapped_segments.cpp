@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/source/mapped_segments.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -25,23 +26,49 @@ MappedSegments::MappedSegments(DeviceContext& context, const CUmemAllocationProp
       properties_(properties),
       access_{access_by(context)} {}
 
+MappedSegments::Mapped MappedSegments::create_memory(std::size_t bytes) {
+  {
+    const MutexLock lock(mutex_);
+    const auto kept = std::ranges::find(unmapped_, bytes, &Mapped::bytes);
+    if (kept != unmapped_.end()) {
+      const Mapped memory = *kept;
+      unmapped_.erase(kept);
+      return memory;
+    }
+    unmapped_.reserve(segments_.size() + unmapped_.size() + 1);  // release_or_keep() must not fail
+  }
+  const Driver& driver = context_.driver();
+  Mapped memory{0, bytes};
+  const CUresult created = driver.try_mem_create(&memory.handle, bytes, &properties_, 0ULL);
+  return driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY) ? memory
+                                                                                     : Mapped{};
+}
+
 bool MappedSegments::create(Growth& growth) {
   const Driver& driver = context_.driver();
   const ContextScope scope(context_);
   make_host_progress(context_);
-  CUmemGenericAllocationHandle handle = 0;
-  const CUresult created = driver.try_mem_create(&handle, growth.bytes, &properties_, 0ULL);
-  if (!driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY)) return false;
-  bool mapped = false;
+  Segments prepared;
+  prepared.try_emplace(0);  // the record of a mapped segment must not be lost
+  const Mapped memory = create_memory(growth.bytes);
+  if (memory.bytes == 0) return false;
   try {
-    mapped = map(growth, handle);
+    growth.address = map_without_access(context_, memory.handle, growth.bytes);
   } catch (...) {
-    driver.mem_release_or_report(handle);
+    release_or_keep(memory);
     throw;
   }
-  if (!mapped) {
-    driver.mem_release_or_report(handle);
+  if (growth.address == 0) {
+    release_or_keep(memory);
     return false;
+  }
+  {
+    Segments::node_type segment = prepared.extract(prepared.begin());
+    segment.key() = growth.address;
+    segment.mapped() = memory;
+    const MutexLock lock(mutex_);
+    const bool is_new = segments_.insert(std::move(segment)).inserted;
+    BERTH_CHECK(is_new);
   }
   const CUresult allowed = driver.try_mem_set_access(CUdeviceptr{growth.address}, growth.bytes,
                                                      access_.data(), access_.size());
@@ -51,33 +78,80 @@ bool MappedSegments::create(Growth& growth) {
   return driver.succeeded(DriverCall::mem_set_access, allowed, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
-  growth.address = map_without_access(context_, handle, growth.bytes);
-  if (growth.address == 0) return false;
-  try {
-    const MutexLock lock(mutex_);
-    const bool is_new = segments_.try_emplace(growth.address, Mapped{handle, growth.bytes}).second;
-    BERTH_CHECK(is_new);
-  } catch (...) {
-    unmap_alone(context_, growth.address, growth.bytes);
-    throw;
-  }
-  return true;
-}
-
-DriverRefusal MappedSegments::destroy(std::uintptr_t address) noexcept {
-  std::map<std::uintptr_t, Mapped>::node_type segment;
+DriverRefusal MappedSegments::destroy(WholeSegments::Segment& segment) noexcept {
+  Segments::node_type record;
   {
     const MutexLock lock(mutex_);
-    segment = segments_.extract(address);
+    record = segments_.extract(segment.address);
   }
-  BERTH_CHECK(!segment.empty());
-  const auto [handle, bytes] = segment.mapped();
-  const DriverRefusal refusal = unmap_and_release(context_, handle, address, bytes, access_);
-  if (!refusal) return {};
-  const MutexLock lock(mutex_);
-  segments_.insert(std::move(segment));
+  BERTH_CHECK(!record.empty());
+  const Mapped memory = record.mapped();
+  const Driver& driver = context_.driver();
+  const ContextScope scope(context_, std::nothrow);
+  make_host_progress(context_);
+  const auto [refusal, remains] =
+      unmap_and_release(driver, memory.handle, segment.address, memory.bytes, access_);
+  if (remains == Remains::mapping) segment.is_usable = false;
+  if (remains == Remains::mapping || remains == Remains::memory) {
+    const MutexLock lock(mutex_);
+    segments_.insert(std::move(record));
+    return refusal;
+  }
+  segment.bytes = 0;
+  driver.mem_address_free_or_report(CUdeviceptr{segment.address}, memory.bytes);
+  if (remains == Remains::handle) keep_unmapped(memory);
   return refusal;
+}
+
+DriverRefusal MappedSegments::release_or_keep(const Mapped& unmapped) noexcept {
+  const ContextScope scope(context_, std::nothrow);
+  const DriverRefusal refusal = release(context_.driver(), unmapped.handle).refusal;
+  if (refusal) keep_unmapped(unmapped);
+  return refusal;
+}
+
+void MappedSegments::keep_unmapped(const Mapped& unmapped) noexcept {
+  const MutexLock lock(mutex_);
+  BERTH_CHECK(unmapped_.size() < unmapped_.capacity());
+  unmapped_.push_back(unmapped);
+}
+
+std::size_t MappedSegments::refused_bytes() const {
+  std::size_t bytes = WholeSegments::refused_bytes();
+  const MutexLock lock(mutex_);
+  for (const Mapped& unmapped : unmapped_) bytes += unmapped.bytes;
+  return bytes;
+}
+
+DriverRefusal MappedSegments::retry_refused() noexcept {
+  const DriverRefusal mapped = WholeSegments::retry_refused();
+  const DriverRefusal unmapped = retry_unmapped();
+  return unmapped ? unmapped : mapped;
+}
+
+void MappedSegments::give_back_all(const BlockHeap& heap) noexcept {
+  retry_unmapped();
+  WholeSegments::give_back_all(heap);
+}
+
+DriverRefusal MappedSegments::retry_unmapped() noexcept {
+  DriverRefusal last;
+  for (std::size_t left = unmapped_count(); left > 0; --left) {
+    if (const DriverRefusal refusal = release_or_keep(take_unmapped())) last = refusal;
+  }
+  return last;
+}
+
+std::size_t MappedSegments::unmapped_count() const {
+  const MutexLock lock(mutex_);
+  return unmapped_.size();
+}
+
+MappedSegments::Mapped MappedSegments::take_unmapped() noexcept {
+  const MutexLock lock(mutex_);
+  const Mapped oldest = unmapped_.front();
+  unmapped_.erase(unmapped_.begin());
+  return oldest;
 }
 
 void MappedSegments::grant_access(DeviceContext& user) {

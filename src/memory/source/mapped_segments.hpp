@@ -33,6 +33,9 @@ class MappedSegments final : public WholeSegments {
 
   void grant_access(DeviceContext& user) override;
   void require_sleep() const override;
+  [[nodiscard]] std::size_t refused_bytes() const override;
+  DriverRefusal retry_refused() noexcept override;
+  void give_back_all(const BlockHeap& heap) noexcept override;
 
   /// The segment that contains `address`; nullopt if there is none.
   [[nodiscard]] std::optional<Segment> segment_of(std::uintptr_t address) const;
@@ -52,20 +55,31 @@ class MappedSegments final : public WholeSegments {
     return (unsigned{properties_.requestedHandleTypes} & type) != 0;
   }
   struct Mapped {
-    CUmemGenericAllocationHandle handle;
-    std::size_t bytes;
+    CUmemGenericAllocationHandle handle = 0;
+    std::size_t bytes = 0;
   };
 
+  using Segments = std::map<std::uintptr_t, Mapped>;
+
   bool create(Growth& growth) override;
-  DriverRefusal destroy(std::uintptr_t address) noexcept override;
-  bool map(Growth& growth, CUmemGenericAllocationHandle handle);
+  DriverRefusal destroy(WholeSegments::Segment& segment) noexcept override;
+  /// Memory that is not mapped; of 0 bytes if the driver has no memory left.
+  /// Errors  DriverError.
+  Mapped create_memory(std::size_t bytes);
+  DriverRefusal release_or_keep(const Mapped& unmapped) noexcept;
+  void keep_unmapped(const Mapped& unmapped) noexcept;
+  DriverRefusal retry_unmapped() noexcept;
+  [[nodiscard]] std::size_t unmapped_count() const;
+  Mapped take_unmapped() noexcept;
 
   DeviceContext& context_;
   const CUmemAllocationProp properties_;
   std::vector<CUmemAccessDesc> access_;  ///< of growth and grant_access(), one at a time
   /// Not held while memory is mapped or unmapped, which may wait for the device.
   mutable Mutex mutex_;
-  std::map<std::uintptr_t, Mapped> segments_ BERTH_GUARDED_BY(mutex_);  ///< by address
+  Segments segments_ BERTH_GUARDED_BY(mutex_);  ///< by address
+  /// Memory without an address that the driver refused to release. It has room for all segments.
+  std::vector<Mapped> unmapped_ BERTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace berth

@@ -41,7 +41,7 @@ class SegmentSource {
     enum class State {
       held,
       gone,     ///< the driver has it
-      refused,  ///< the driver refuses it
+      refused,  ///< the driver refuses it, and it is usable as before
     };
     State state = State::held;
   };
@@ -99,15 +99,13 @@ class SegmentSource {
   /// is in very many pieces, some of them; an empty result means that none is left.
   virtual std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) = 0;
   /// Returns a range to the driver. If the driver refuses all or a part of it, this is reported,
-  /// and the result is the refusal; that memory is still there then.
-  virtual DriverRefusal give_back(const Range& range) noexcept = 0;
+  /// and the result is the refusal. The range is refused then, and still there, or gone for the
+  /// heap, and the source keeps what can only serve a later growth.
+  virtual DriverRefusal give_back(Range& range) noexcept = 0;
   /// Then replaces ranges[index] by its parts that are gone or refused, the first at that index.
-  /// Parts that the host has no memory to separate are gone for the heap, and the source keeps
-  /// what is refused of them for a later growth.
-  virtual void separate_refused(BlockHeap& /*heap*/, std::vector<Range>& ranges,
-                                std::size_t index) noexcept {
-    ranges[index].state = Range::State::refused;
-  }
+  /// Parts that the host has no memory to separate are gone.
+  virtual void separate_refused(BlockHeap& /*heap*/, std::vector<Range>& /*ranges*/,
+                                std::size_t /*index*/) noexcept {}
   /// Announces a refused range again. False if the program refuses that: no heap may have the
   /// range then, and the source keeps it for a later growth.
   virtual bool keep(const Range& range) noexcept = 0;

@@ -39,9 +39,19 @@ void WholeSegments::give_back_growth(const Growth& growth) noexcept {
   destroy_or_keep({growth.address, growth.bytes});
 }
 
-DriverRefusal WholeSegments::free_segment(const Segment& segment) noexcept {
+DriverRefusal WholeSegments::free_segment(Segment& segment) noexcept {
   notices_.unmapping({segment.address, segment.bytes, segment.bytes});
-  return destroy(segment.address);
+  return destroy(segment);
+}
+
+DriverRefusal WholeSegments::give_back(Range& range) noexcept {
+  Segment segment{range.held->address, range.held->bytes};
+  const DriverRefusal refusal = free_segment(segment);
+  if (!refusal) return {};
+  const bool is_as_before = segment.bytes > 0 && segment.is_usable;
+  range.state = is_as_before ? Range::State::refused : Range::State::gone;
+  if (!is_as_before) keep(segment);
+  return refusal;
 }
 
 bool WholeSegments::keep(const Range& range) noexcept {
@@ -66,13 +76,14 @@ DriverRefusal WholeSegments::retry_refused() noexcept {
   return last;
 }
 
-DriverRefusal WholeSegments::destroy_or_keep(const Segment& segment) noexcept {
-  const DriverRefusal refusal = destroy(segment.address);
+DriverRefusal WholeSegments::destroy_or_keep(Segment segment) noexcept {
+  const DriverRefusal refusal = destroy(segment);
   if (refusal) keep(segment);
   return refusal;
 }
 
 void WholeSegments::keep(const Segment& segment) noexcept {
+  if (segment.bytes == 0) return;
   try {
     const MutexLock lock(refused_mutex_);
     refused_.push_back(segment);
@@ -165,9 +176,10 @@ void WholeSegments::give_back_all(const BlockHeap& heap) noexcept {
   for (const auto& [address, first] : heap.segments()) {
     std::size_t bytes = 0;
     for (const Block* block = first; block != nullptr; block = block->next) bytes += block->bytes;
-    free_segment({address, bytes});
+    Segment segment{address, bytes};
+    free_segment(segment);
   }
-  for (const Segment& segment : exchange_refused()) destroy(segment.address);
+  for (Segment& segment : exchange_refused()) destroy(segment);
 }
 
 DeviceSegments::DeviceSegments(DeviceContext& context, std::size_t segment_bytes,
@@ -184,12 +196,12 @@ bool DeviceSegments::create(Growth& growth) {
   return context_.driver().succeeded(DriverCall::mem_alloc, result, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-DriverRefusal DeviceSegments::destroy(std::uintptr_t address) noexcept {
+DriverRefusal DeviceSegments::destroy(Segment& segment) noexcept {
   const Driver& driver = context_.driver();
   const ContextScope scope(context_, std::nothrow);
   const RelaxedCapture relaxed(driver);
   make_host_progress(context_);
-  return driver.reported(DriverCall::mem_free, driver.try_mem_free(CUdeviceptr{address}));
+  return driver.reported(DriverCall::mem_free, driver.try_mem_free(CUdeviceptr{segment.address}));
 }
 
 }  // namespace berth

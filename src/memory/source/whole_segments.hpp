@@ -46,9 +46,7 @@ class WholeSegments : public SegmentSource {
   void give_back_growth(const Growth& growth) noexcept override;
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
-  DriverRefusal give_back(const Range& range) noexcept override {
-    return free_segment({range.held->address, range.held->bytes});
-  }
+  DriverRefusal give_back(Range& range) noexcept override;
   bool keep(const Range& range) noexcept override;
   [[nodiscard]] std::size_t refused_bytes() const override;
   DriverRefusal retry_refused() noexcept override;
@@ -65,9 +63,8 @@ class WholeSegments : public SegmentSource {
     std::size_t bytes;
     bool is_usable = true;  ///< otherwise the device has no access to it
   };
-  /// For a segment that no heap has, and that the program does not know. Keeps the segment if the
-  /// result is a refusal.
-  DriverRefusal destroy_or_keep(const Segment& segment) noexcept;
+  /// For a segment that no heap has, and that the program does not know. What remains is kept.
+  DriverRefusal destroy_or_keep(Segment segment) noexcept;
 
   /// Segments that are free as a whole and unowned, the smallest first.
   static std::vector<Block*> whole_segments(const BlockHeap& heap);
@@ -79,11 +76,11 @@ class WholeSegments : public SegmentSource {
   /// Errors  DriverError.
   virtual bool create(Growth& growth) = 0;
   /// Returns a segment to the driver. If the driver refuses, this is reported, and the result is
-  /// the refusal.
-  virtual DriverRefusal destroy(std::uintptr_t address) noexcept = 0;
+  /// the refusal. `segment` is what remains at its address: nothing if its bytes are 0.
+  virtual DriverRefusal destroy(Segment& segment) noexcept = 0;
 
   /// The same for a segment that the program knows, which is withdrawn first.
-  DriverRefusal free_segment(const Segment& segment) noexcept;
+  DriverRefusal free_segment(Segment& segment) noexcept;
   void keep(const Segment& segment) noexcept;
   /// Uses a refused segment of this size, and returns the others, if the driver accepts them now.
   bool take_refused(Growth& growth);
@@ -107,7 +104,7 @@ class DeviceSegments final : public WholeSegments {
 
  private:
   bool create(Growth& growth) override;
-  DriverRefusal destroy(std::uintptr_t address) noexcept override;
+  DriverRefusal destroy(Segment& segment) noexcept override;
 
   DeviceContext& context_;
 };
