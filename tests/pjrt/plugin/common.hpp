@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "pjrt/plugin/objects.hpp"
+#include "pjrt/plugin/variant.hpp"
 
 namespace berth::pjrt {
 
@@ -23,8 +24,8 @@ inline std::atomic<int> refused_sizes = 0;
 /// The size of the plug-in's own struct.
 template <class Args>
 std::size_t own_size(const Function<Args>& function) {
-  if (PLUGIN_SHORTER && kNeededBytes<Args> != 0) return kNeededBytes<Args>;
-  return function.args_bytes + PLUGIN_LONGER;
+  if (variant.is_shorter && kNeededBytes<Args> != 0) return kNeededBytes<Args>;
+  return function.args_bytes + variant.longer_bytes;
 }
 
 /// Members that berth does not know have no value.
@@ -38,10 +39,11 @@ bool has_only_known(const Function<Args>& function, const Args& args) {
 template <class Args>
 Error* check_size(const Function<Args>& function, const Args& args) {
   const std::size_t expected = own_size(function);
-  const bool fits = PLUGIN_SHORTER ? args.struct_size == expected : args.struct_size >= expected;
+  const bool fits =
+      variant.is_shorter ? args.struct_size == expected : args.struct_size >= expected;
   if (fits && has_only_known(function, args)) return nullptr;
   ++refused_sizes;
-  if (PLUGIN_TERSE || fits)
+  if (variant.is_terse || fits)
     return new_error(Code::invalid_argument, "a struct is not as it should be");
   return new_error(Code::invalid_argument, std::string("Unexpected ") + function.name +
                                                "_Args size: expected " + std::to_string(expected) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of extensions, most of which no plug-in should have.
+// The lists of extensions of the variants.
 #pragma once
 
 #include <cstddef>
@@ -7,34 +7,32 @@
 #include <cstring>
 
 #include "pjrt/pjrt_abi.hpp"
+#include "pjrt/plugin/variant.hpp"
 
 namespace berth::pjrt {
 
-/// The kinds of PLUGIN_EXTENSIONS.
-enum ExtensionList { kNoExtensions, kSome, kEndless, kShort, kWild, kUnaligned };
-
-inline const Extension* extensions(int list) {
+inline const Extension* extensions(Extensions list) {
   static Extension third{sizeof(Extension), 4, nullptr};
   static Extension second{sizeof(Extension) + 64, 99, &third};
   static Extension first{sizeof(Extension), 5, &second};
   static char unaligned[sizeof(Extension) + 1];
   switch (list) {
-    case kNoExtensions:
+    case Extensions::none:
       return nullptr;
-    case kEndless:
+    case Extensions::some:
+      break;
+    case Extensions::endless:
       third.next = &second;
       break;
-    case kShort:
+    case Extensions::short_one:
       third.struct_size = offsetof(Extension, next);
       break;
-    case kWild:
+    case Extensions::wild:
       third.next = reinterpret_cast<const Extension*>(std::uintptr_t{0x10});
       break;
-    case kUnaligned:
+    case Extensions::unaligned:
       std::memcpy(unaligned + 1, &third, sizeof third);
       second.next = reinterpret_cast<const Extension*>(unaligned + 1);
-      break;
-    default:
       break;
   }
   return &first;

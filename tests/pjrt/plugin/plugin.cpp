@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PJRT plug-in for tests. It is built in several variants:
-//
-//   PLUGIN_MAJOR, PLUGIN_MINOR  the version of the API
-//   PLUGIN_SLOTS                slots of the table; those behind do not exist
-//   PLUGIN_LONGER               bytes by which every struct is longer than berth knows
-//   PLUGIN_SHORTER              1: some structs are shorter, and no struct may have another size
-//   PLUGIN_TERSE                1: a refusal does not say which size is expected
-//   PLUGIN_VERSION_BYTES        the size that the version says it has
-//   PLUGIN_NO_AWAIT             1: there is no PJRT_Event_Await
-//   PLUGIN_EXTENSIONS           which extensions the table has (extensions.hpp)
+// A PJRT plug-in for tests, of which each module is a variant (variant.hpp).
 //
 // As plug-ins of OpenXLA do, every function refuses arguments that are shorter than it knows.
 #include <algorithm>
@@ -25,6 +16,7 @@
 #include "pjrt/plugin/buffer_calls.hpp"
 #include "pjrt/plugin/description_calls.hpp"
 #include "pjrt/plugin/extensions.hpp"
+#include "pjrt/plugin/variant.hpp"
 
 namespace berth::pjrt {
 namespace {
@@ -64,7 +56,7 @@ Knobs read_knobs(const ClientCreateArgs& args) {
 /// Functions of errors refuse a short struct without a word. Who calls can know their size only by
 /// the version.
 bool is_long_enough(std::size_t struct_size, std::size_t args_bytes) {
-  return struct_size >= args_bytes + (PLUGIN_MINOR > kMinorKnown ? PLUGIN_LONGER : 0);
+  return struct_size >= args_bytes + (variant.minor > kMinorKnown ? variant.longer_bytes : 0);
 }
 
 void error_destroy(ErrorDestroyArgs* args) {
@@ -235,9 +227,9 @@ struct WholeTable {
 
 WholeTable make_table() {
   WholeTable whole{};
-  whole.table.struct_size = slot_offset(PLUGIN_SLOTS);
-  whole.table.extensions = extensions(PLUGIN_EXTENSIONS);
-  whole.table.version = {PLUGIN_VERSION_BYTES, nullptr, PLUGIN_MAJOR, PLUGIN_MINOR};
+  whole.table.struct_size = slot_offset(variant.slots);
+  whole.table.extensions = extensions(variant.extensions);
+  whole.table.version = {variant.version_bytes, nullptr, variant.major, variant.minor};
   whole.slots[kErrorDestroySlot] = reinterpret_cast<const void*>(&error_destroy);
   whole.slots[kErrorMessageSlot] = reinterpret_cast<const void*>(&error_message);
   whole.slots[kErrorCodeSlot] = reinterpret_cast<const void*>(&error_code);
@@ -245,7 +237,7 @@ WholeTable make_table() {
   whole.slots[slot] = reinterpret_cast<const void*>(&entry<member>);
   BERTH_PJRT_FUNCTIONS(SET_SLOT)
 #undef SET_SLOT
-  if (PLUGIN_NO_AWAIT) whole.slots[event_await.slot] = nullptr;
+  if (!variant.has_await) whole.slots[event_await.slot] = nullptr;
   return whole;
 }
 
