@@ -109,4 +109,115 @@ TEST_CASE_FIXTURE(EagerFixture, "a prefetch causes no race and cannot be capture
   CHECK(CU(cuStreamEndCapture)(first, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+namespace {
+
+/// Managed memory in virtual time, and the durations of work on it.
+struct TimedManaged : SimFixture {
+  static constexpr std::size_t kBytes = 64 << 20;
+  static constexpr std::uint64_t kKernelNs = 1'000;
+
+  TimedManaged() : SimFixture("devices=2,memory=1GiB,progress=timed") {
+    OK(CU(cuMemAllocManaged)(&memory, kBytes, CU_MEM_ATTACH_GLOBAL));
+    stream = make_stream();
+  }
+  template <class Submit>
+  std::uint64_t time_ns(const Submit& submit) {
+    const std::uint64_t begin_ns = sim.now_ns();
+    submit();
+    OK(CU(cuStreamSynchronize)(stream));
+    return sim.now_ns() - begin_ns;
+  }
+  std::uint64_t kernel_ns(std::size_t offset = 0, std::size_t bytes = kBytes) {
+    void* const start = reinterpret_cast<void*>(memory + offset);
+    return time_ns(
+        [&] { REQUIRE(sim.launch(stream, kKernelNs, {sim::MemoryUse::write(start, bytes)})); });
+  }
+  std::uint64_t fill_ns() {
+    return time_ns([&] { OK(CU(cuMemsetD8Async)(memory, 1, kBytes, stream)); });
+  }
+  std::uint64_t copy_ns(CUdeviceptr destination, CUdeviceptr source) {
+    return time_ns([&] { OK(CU(cuMemcpyAsync)(destination, source, kBytes, stream)); });
+  }
+  std::uint64_t prefetch_ns(CUmemLocation to) {
+    return time_ns([&] { OK(CU(cuMemPrefetchAsync)(memory, kBytes, to, 0, stream)); });
+  }
+  void advise(CUmem_advise what, CUmemLocation location) {
+    OK(CU(cuMemAdvise)(memory, kBytes, what, location));
+  }
+
+  CUdeviceptr memory = 0;
+  CUstream stream = nullptr;
+  CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, 0};
+  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemLocation other_device{CU_MEM_LOCATION_TYPE_DEVICE, 1};
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(TimedManaged, "work moves managed memory to its device once") {
+  const std::uint64_t prefetch = prefetch_ns(device);
+  const std::uint64_t there = kernel_ns();
+  CHECK(there < prefetch / 10);
+  OK(CU(cuMemPrefetchAsync)(memory, kBytes, host, 0, stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(kernel_ns() > prefetch * 3 / 2);  // faults, page by page
+  CHECK(kernel_ns() == there);
+  prefetch_ns(host);
+  const std::uint64_t fill = fill_ns();
+  CHECK(fill > prefetch * 3 / 2);
+  CHECK(fill_ns() < fill / 10);
+  CHECK(kernel_ns() == there);
+  prefetch_ns(other_device);
+  CHECK(kernel_ns() > prefetch * 3 / 2);
+}
+
+TEST_CASE_FIXTURE(TimedManaged, "only the pages that a kernel uses move") {
+  const std::uint64_t half = kernel_ns(0, kBytes / 2);
+  const std::uint64_t again = kernel_ns(0, kBytes / 2);
+  CHECK(again < half / 10);
+  const std::uint64_t rest = kernel_ns();
+  CHECK(rest > half * 9 / 10);
+  CHECK(rest < half * 11 / 10);
+}
+
+TEST_CASE_FIXTURE(TimedManaged, "copies use managed memory where it is") {
+  CUdeviceptr on_device = 0;
+  OK(CU(cuMemAlloc)(&on_device, kBytes));
+  const std::uint64_t from_host = copy_ns(on_device, memory);
+  CHECK(copy_ns(on_device, memory) == from_host);  // moves nothing
+  kernel_ns();
+  CHECK(copy_ns(on_device, memory) < from_host / 10);
+  prefetch_ns(host);
+  CHECK(copy_ns(memory, on_device) > from_host / 2);
+  OK(CU(cuMemFree)(on_device));
+}
+
+TEST_CASE_FIXTURE(TimedManaged, "advised memory is used where it is, each time at a cost") {
+  const std::uint64_t prefetch = prefetch_ns(device);
+  for (const CUmem_advise what :
+       {CU_MEM_ADVISE_SET_ACCESSED_BY, CU_MEM_ADVISE_SET_PREFERRED_LOCATION}) {
+    const bool prefers = what == CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
+    prefetch_ns(host);
+    advise(what, prefers ? host : device);
+    const std::uint64_t first = kernel_ns();
+    CHECK(first > prefetch / 2);
+    CHECK(first < prefetch * 3 / 2);
+    CHECK(kernel_ns() == first);
+    advise(prefers ? CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION : CU_MEM_ADVISE_UNSET_ACCESSED_BY,
+           prefers ? host : device);
+    CHECK(kernel_ns() > prefetch * 3 / 2);
+    CHECK(kernel_ns() < prefetch / 10);
+  }
+}
+
+TEST_CASE_FIXTURE(TimedManaged, "freed managed memory leaves no place behind") {
+  const std::uint64_t first = kernel_ns();
+  OK(CU(cuMemFree)(memory));
+  CUdeviceptr again = 0;
+  OK(CU(cuMemAllocManaged)(&again, kBytes, CU_MEM_ATTACH_GLOBAL));
+  memory = again;
+  CHECK(kernel_ns() == first);
+  OK(CU(cuMemFree)(memory));
+}
+
 }  // namespace managed_memory_test

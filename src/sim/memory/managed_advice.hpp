@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice about managed memory, and its location after prefetches, by page. Memory without advice
+// Advice about managed memory, and its location, by page. Memory without advice that has not moved
 // has no entry. Guarded by sim::mutex.
 // Source: CUDA Driver API, cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute.
 #pragma once
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "sim/memory/address_space.hpp"
 
@@ -20,7 +21,7 @@ struct Advice {
   CUmemLocation prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};  ///< of the last call
   DeviceSet accessed_by = 0;                                     ///< by ordinal
   bool accessed_by_host = false;
-  int resident = -1;  ///< the slot of the device of the last prefetch; -1: the host
+  int resident = -1;  ///< the slot of the device that has it; -1: the host
 };
 
 class ManagedAdvice {
@@ -44,6 +45,11 @@ class ManagedAdvice {
       visit(stretch.advice, stretch.end - at);
       at = stretch.end;
     }
+  }
+  /// The slot of the device that has the page of `address`; nullopt: the host.
+  [[nodiscard]] std::optional<int> device_of(std::uint64_t address) const {
+    const int slot = read(address, address + 1).advice.resident;
+    return slot < 0 ? std::nullopt : std::optional(slot);
   }
   /// The memory was freed.
   void forget(std::uint64_t start, std::uint64_t bytes);

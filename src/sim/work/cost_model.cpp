@@ -83,6 +83,8 @@ constexpr CallCost kCallCosts[] = {
 // deepspeedai/DeepSpeed, issue 8283: H200, pinned, 256 MiB.
 constexpr double kHostToDeviceBytesPerNs = 55.41;
 constexpr double kDeviceToHostBytesPerNs = 54.94;
+// Assumed: faults take as long as the bytes that they move.
+constexpr double kMigrationBytesPerNs = kHostToDeviceBytesPerNs / 2;
 // NVIDIA H100 data sheet: NVLink 900 GB/s in both directions together, memory 3.35 TB/s. A copy
 // inside the device reads and writes.
 constexpr double kPeerBytesPerNs = 450;
@@ -145,6 +147,12 @@ std::uint64_t further_transfer_ns(Engine engine, std::uint64_t bytes) {
 }
 std::uint64_t pageable_transfer_ns(std::uint64_t bytes) {
   return kEngineLatencyNs + at_rate(bytes, kPageableBytesPerNs);
+}
+std::uint64_t page_migration_ns(std::uint64_t bytes) {
+  return at_rate(bytes, kMigrationBytesPerNs);
+}
+std::uint64_t remote_use_ns(std::uint64_t bytes) {
+  return at_rate(bytes, kHostToDeviceBytesPerNs);
 }
 std::uint64_t host_copy_ns(std::uint64_t bytes) {
   return at_rate(bytes, kHostCopyBytesPerNs);

@@ -4,14 +4,17 @@
 #include <optional>
 
 #include "sim/state.hpp"
+#include "sim/work/migration.hpp"
 
 namespace berth::sim {
 namespace {
 
-/// The device that owns `address`; nullopt for host memory.
+/// The device that has the memory at `address`; nullopt for host memory.
 std::optional<int> device_of(State& state, std::uint64_t address) {
   const Range* range = state.addresses.find(address);
-  if (range == nullptr || range->is_host()) return std::nullopt;
+  if (range == nullptr) return std::nullopt;
+  if (range->kind == RangeKind::managed) return state.advice.device_of(address);
+  if (range->is_host()) return std::nullopt;
   return range->device;
 }
 
@@ -71,8 +74,10 @@ Demand demand(State& state, const CopyWork& copy) {
 
 }  // namespace
 
-Demand demand_of(State& state, const Operation& operation) {
-  return std::visit([&](const auto& work) { return demand(state, work); }, operation.work);
+Demand demand_of(State& state, int slot, const Operation& operation) {
+  Demand own = std::visit([&](const auto& work) { return demand(state, work); }, operation.work);
+  own.ns += migration_ns(state, slot, operation.work);
+  return own;
 }
 
 }  // namespace berth::sim

@@ -9,6 +9,7 @@ namespace berth::sim {
 
 struct State;
 
-Demand demand_of(State& state, const Operation& operation);
+/// `slot`: the device of its stream.
+Demand demand_of(State& state, int slot, const Operation& operation);
 
 }  // namespace berth::sim

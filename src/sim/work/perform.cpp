@@ -9,6 +9,7 @@
 
 #include "sim/check/fault_finding.hpp"
 #include "sim/state.hpp"
+#include "sim/work/migration.hpp"
 #include "sim/work/value_wait.hpp"
 #include "sim/work/work_memory.hpp"
 
@@ -108,6 +109,7 @@ CUresult Performance::operator()(const KernelWork& kernel) {
       left -= stretch.size();
     }
   }
+  migrate(state_, stream_.device, operation_.work);
   return CUDA_SUCCESS;
 }
 
@@ -179,6 +181,7 @@ CUresult Performance::operator()(const MemsetWork& memset) {
   const std::size_t bytes = extent(memset.width, memset.rows, memset.pitch);
   if (!reaches(memset.destination, bytes, Access::write)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (std::size_t row = 0; row < memset.rows; ++row) fill_row(memset, row);
+  migrate(state_, stream_.device, operation_.work);
   return CUDA_SUCCESS;
 }
 

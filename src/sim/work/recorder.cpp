@@ -58,7 +58,7 @@ const char* name_of(const Operation& operation) {
 
 void Recorder::add(State& state, const Stream& stream, const Operation& operation,
                    std::uint64_t begin_ns) {
-  const Engine engine = demand_of(state, operation).engine;
+  const Engine engine = demand_of(state, stream.device, operation).engine;
   const auto entry =
       std::visit([&](const auto& work) { return shown(work, engine); }, operation.work);
   if (!entry) return;

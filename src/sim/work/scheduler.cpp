@@ -81,7 +81,7 @@ void Scheduler::place(Stream& stream) {
   stream.place = is_at_value ? Place::at_value : Place::ready;
   if (!is_at_value && progress_ == Progress::timed) {
     stream.ready_ns = timeline_.now_ns();
-    turns_.add(stream, demand_of(state_, head));
+    turns_.add(stream, demand_of(state_, stream.device, head));
     return;
   }
   std::vector<Stream*>& there = is_at_value ? at_value_ : ready_;
@@ -106,7 +106,7 @@ void Scheduler::set_priority(Stream& stream, int priority) {
   const bool has_turn = stream.place == Place::ready && progress_ == Progress::timed;
   if (has_turn) turns_.remove(stream);  // found by the old priority
   stream.priority = priority;
-  if (has_turn) turns_.add(stream, demand_of(state_, stream.queue.front()));
+  if (has_turn) turns_.add(stream, demand_of(state_, stream.device, stream.queue.front()));
 }
 
 void Scheduler::wake_waiters(Stream& stream) {

@@ -23,7 +23,7 @@ void Scheduler::begin_ready() {
     Stream& stream = *at_value_[i];
     ++heads_examined_;
     if (may_run(stream))
-      begin(stream, demand_of(state_, stream.queue.front()));
+      begin(stream, demand_of(state_, stream.device, stream.queue.front()));
     else
       ++i;
   }
