@@ -165,6 +165,7 @@ void synchronize_pools(State& state) {
   std::vector<Handle> ended;
   bool awaited = false;
   state.pools.for_each([&](MemoryPool& pool) {
+    if (!pool.has_segments() && !pool.destroyed) return;  // most of those that devices begin with
     pool.observe(state);
     const bool awaits = pool.awaits_frees();
     awaited = awaited || awaits;

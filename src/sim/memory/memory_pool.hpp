@@ -50,6 +50,7 @@ class MemoryPool {
   /// Returns segments without allocations while at least `bytes_kept` remain. Only memory whose
   /// free the host has observed is returned.
   void trim(State& state, std::uint64_t bytes_kept);
+  [[nodiscard]] bool has_segments() const { return !segments_.empty(); }
   /// Whether there are frees that the host has not observed.
   [[nodiscard]] bool awaits_frees() const;
 
