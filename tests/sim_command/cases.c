@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A program on the CUDA driver: cases CASE [CASE...] does the named things one after the other.
  * Nothing here knows of berth. */
+#define _DEFAULT_SOURCE /* otherwise signal() in C11 lets a second signal end the program */
 #include <cuda.h>
 
 #if __has_include(<nvtx3/nvToolsExtMem.h>)
