@@ -62,12 +62,13 @@ class MemoryBudget {
     BERTH_CHECK(reserved >= bytes);  // bytes are given back once
     if (whole_ != nullptr) whole_->give_back(bytes);
   }
-  /// The same for memory that was returned to the driver.
+  /// The same for memory that was returned to the driver, if there is any.
   void release(std::size_t bytes) {
+    if (bytes == 0) return;
     give_back(bytes);
     ++root().room_increases_;
   }
-  /// The number of calls of release() and of changes of limits, anywhere in the whole.
+  /// The number of returns by release() and of changes of limits, anywhere in the whole.
   [[nodiscard]] std::uint64_t room_increases() const { return root().room_increases_; }
 
   /// Bytes by which `bytes` more would exceed the limit here or of the whole.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request fails only if no memory that is free, cached by any thread, or freed by the callback
 // would serve it.
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -172,6 +174,39 @@ TEST_CASE("a failing allocation inside the pressure callback does not call it ag
   CHECK(calls == 1);
   CHECK(refused == 1);
   stream.reset();
+}
+
+TEST_CASE("pressure callbacks of two devices that allocate from each other are called once each") {
+  sim::Config config = small_device(64_MiB);
+  config.devices = 2;
+  MemoryTest test(config);
+  DeviceAllocator* const memories[] = {&test.memory, &test.runtime->memory(Device::cuda(1))};
+  const Stream streams[] = {test.stream(), test.runtime->create_stream(Device::cuda(1))};
+  int calls[2] = {};
+  for (const int own : {0, 1}) {
+    memories[own]->set_on_pressure([&, own, other = 1 - own](std::size_t) {
+      if (++calls[own] > 100) return false;  // rather than without end
+      message_of(memories[other]->try_allocate(40_MiB, streams[other]), Errc::out_of_memory);
+      return false;
+    });
+  }
+  const Allocation live[] = {memories[0]->allocate(48_MiB, streams[0]),
+                             memories[1]->allocate(48_MiB, streams[1])};
+  message_of<OutOfMemory>([&] { return memories[0]->allocate(40_MiB, streams[0]); });
+  CHECK(calls[0] == 1);
+  CHECK(calls[1] == 1);
+  for (DeviceAllocator* const memory : memories) memory->set_on_pressure({});
+}
+
+TEST_CASE(
+    "a request that the driver refuses is tried twice, and not as often as there are passes") {
+  MemoryTest test(small_device(64_MiB));
+  const Stream stream = test.stream();
+  test.simulator.set_device_memory_limit(0, 32_MiB);
+  const Allocation live = test.memory.allocate(30_MiB, stream);
+  const std::uint64_t before = test.simulator.calls("cuMemCreate");
+  message_of<OutOfMemory>([&] { return test.memory.allocate(4_MiB, stream); });
+  CHECK(test.simulator.calls("cuMemCreate") == before + 4);  // the second of two granules
 }
 
 TEST_CASE("an exception of the pressure callback propagates, or becomes an error of try_allocate") {
