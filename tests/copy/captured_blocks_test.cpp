@@ -512,4 +512,25 @@ TEST_CASE("a request reclaims blocks of destroyed graphs before it fails") {
   CHECK(memory.counters().frees_reclaimed == 1);
 }
 
+TEST_CASE("a request uses blocks of destroyed graphs before it obtains memory") {
+  Simulation test;
+  PinnedAllocator& memory = test.runtime->pinned_memory();
+  const Stream stream = test.runtime->create_stream(Device::cuda(0));
+  Allocation block = memory.allocate(16_MiB);
+  const std::uint64_t reserved = memory.counters().bytes_reserved.current;
+  begin_capture(stream);
+  memory.keep_for_graph(block.data(), stream);
+  const CUgraph graph = CapturedBlocks::end_capture(stream);
+  block.reset();
+  CapturedBlocks::destroy(graph);
+  {  // host functions run one after the other, also that of the destroyed graph
+    const ContextScope scope(stream.ref().context());
+    stream.ref().context().driver().launch_host_func(
+        stream.ref().native(), [](void*) {}, nullptr);
+  }
+  stream.ref().sync();
+  block = memory.allocate(16_MiB);
+  CHECK(memory.counters().bytes_reserved.current == reserved);
+}
+
 }  // namespace captured_blocks_test

@@ -5,6 +5,7 @@
 #include <string>
 #include <sys/resource.h>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -167,6 +168,27 @@ TEST_CASE("threads allocate during background growth, and the counters stay cons
   test.memory.finish_growth();
   CHECK(test.counters().blocks_allocated.current == 0);
   check_whole(test.memory);
+}
+
+TEST_CASE("a block that another thread frees while growth is refused serves the request") {
+  TappedDevice test;
+  PinnedAllocator memory(test.registry, {});
+  std::vector<void*> blocks = {memory.allocate_raw(1_MiB)};
+  while ((blocks.size() + 1) * 1_MiB <= memory.counters().bytes_reserved.current) {
+    blocks.push_back(memory.allocate_raw(1_MiB));
+  }
+  void* const freed = blocks.back();
+  for (const DriverCall call : {DriverCall::mem_host_alloc, DriverCall::mem_host_register}) {
+    test.tap.refuse_all(call, CUDA_ERROR_OUT_OF_MEMORY);
+    test.tap.before(call, [&] {
+      if (std::exchange(blocks.back(), nullptr) != nullptr)
+        std::thread([&] { memory.deallocate(freed); }).join();
+    });
+  }
+  CHECK(memory.allocate_raw(1_MiB, {.may_wait = false}) == freed);
+  CHECK(blocks.back() == nullptr);
+  blocks.back() = freed;
+  for (void* const block : blocks) memory.deallocate(block);
 }
 
 TEST_CASE("a forked child neither grows nor waits, and the parent's thread continues") {

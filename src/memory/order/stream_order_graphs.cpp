@@ -54,7 +54,6 @@ void StreamOrder::hold_for_graph(const CaptureState& capture, void* data, Stream
       const MutexLock lock(heap_.mutex);
       holds_.cancel();
       release_hold(*block);
-      heap_.count_blocks();  // another thread may have freed the block meanwhile
     }
     throw;
   }
