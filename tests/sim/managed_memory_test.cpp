@@ -16,6 +16,47 @@ CUdeviceptr make_managed(std::size_t bytes) {
   return pointer;
 }
 
+/// Managed memory in virtual time, and the durations of work on it.
+struct TimedManaged : SimFixture {
+  static constexpr std::size_t kBytes = 64 << 20;
+  static constexpr std::uint64_t kKernelNs = 1'000;
+
+  TimedManaged() : SimFixture("devices=2,memory=1GiB,progress=timed") {
+    OK(CU(cuMemAllocManaged)(&memory, kBytes, CU_MEM_ATTACH_GLOBAL));
+    stream = make_stream();
+  }
+  template <class Submit>
+  std::uint64_t time_ns(const Submit& submit) {
+    const std::uint64_t begin_ns = sim.now_ns();
+    submit();
+    OK(CU(cuStreamSynchronize)(stream));
+    return sim.now_ns() - begin_ns;
+  }
+  std::uint64_t kernel_ns(std::size_t offset = 0, std::size_t bytes = kBytes) {
+    void* const start = reinterpret_cast<void*>(memory + offset);
+    return time_ns(
+        [&] { REQUIRE(sim.launch(stream, kKernelNs, {sim::MemoryUse::write(start, bytes)})); });
+  }
+  std::uint64_t fill_ns() {
+    return time_ns([&] { OK(CU(cuMemsetD8Async)(memory, 1, kBytes, stream)); });
+  }
+  std::uint64_t copy_ns(CUdeviceptr destination, CUdeviceptr source) {
+    return time_ns([&] { OK(CU(cuMemcpyAsync)(destination, source, kBytes, stream)); });
+  }
+  std::uint64_t prefetch_ns(CUmemLocation to) {
+    return time_ns([&] { OK(CU(cuMemPrefetchAsync)(memory, kBytes, to, 0, stream)); });
+  }
+  void advise(CUmem_advise what, CUmemLocation location) {
+    OK(CU(cuMemAdvise)(memory, kBytes, what, location));
+  }
+
+  CUdeviceptr memory = 0;
+  CUstream stream = nullptr;
+  CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, 0};
+  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemLocation other_device{CU_MEM_LOCATION_TYPE_DEVICE, 1};
+};
+
 }  // namespace
 
 TEST_CASE_FIXTURE(EagerFixture, "managed allocations are checked, and freed as device memory is") {
@@ -73,23 +114,11 @@ TEST_CASE_FIXTURE(EagerFixture, "a context that ends with managed memory has lea
   CHECK(found[0].find("1 managed allocation of 4096 B") != std::string::npos);
 }
 
-TEST_CASE("the first prefetch takes the time of a copy, and a second none") {
-  SimFixture timed("memory=1GiB,progress=timed");
-  constexpr std::size_t kLarge = 64 << 20;
-  CUdeviceptr memory = 0;
-  OK(CU(cuMemAllocManaged)(&memory, kLarge, CU_MEM_ATTACH_GLOBAL));
-  const CUstream stream = make_stream();
-  const auto prefetch_ns = [&](CUmemLocation to) {
-    const std::uint64_t begin_ns = timed.sim.now_ns();
-    OK(CU(cuMemPrefetchAsync)(memory, kLarge, to, 0, stream));
-    OK(CU(cuStreamSynchronize)(stream));
-    return timed.sim.now_ns() - begin_ns;
-  };
-  const CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+TEST_CASE_FIXTURE(TimedManaged, "the first prefetch takes the time of a copy, and a second none") {
   const std::uint64_t first_ns = prefetch_ns(device);
   CHECK(first_ns > 100'000);
   CHECK(prefetch_ns(device) < first_ns / 10);
-  CHECK(prefetch_ns({CU_MEM_LOCATION_TYPE_HOST, 0}) > 100'000);
+  CHECK(prefetch_ns(host) > 100'000);
   OK(CU(cuMemFree)(memory));
 }
 
@@ -109,57 +138,11 @@ TEST_CASE_FIXTURE(EagerFixture, "a prefetch causes no race and cannot be capture
   CHECK(CU(cuStreamEndCapture)(first, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-namespace {
-
-/// Managed memory in virtual time, and the durations of work on it.
-struct TimedManaged : SimFixture {
-  static constexpr std::size_t kBytes = 64 << 20;
-  static constexpr std::uint64_t kKernelNs = 1'000;
-
-  TimedManaged() : SimFixture("devices=2,memory=1GiB,progress=timed") {
-    OK(CU(cuMemAllocManaged)(&memory, kBytes, CU_MEM_ATTACH_GLOBAL));
-    stream = make_stream();
-  }
-  template <class Submit>
-  std::uint64_t time_ns(const Submit& submit) {
-    const std::uint64_t begin_ns = sim.now_ns();
-    submit();
-    OK(CU(cuStreamSynchronize)(stream));
-    return sim.now_ns() - begin_ns;
-  }
-  std::uint64_t kernel_ns(std::size_t offset = 0, std::size_t bytes = kBytes) {
-    void* const start = reinterpret_cast<void*>(memory + offset);
-    return time_ns(
-        [&] { REQUIRE(sim.launch(stream, kKernelNs, {sim::MemoryUse::write(start, bytes)})); });
-  }
-  std::uint64_t fill_ns() {
-    return time_ns([&] { OK(CU(cuMemsetD8Async)(memory, 1, kBytes, stream)); });
-  }
-  std::uint64_t copy_ns(CUdeviceptr destination, CUdeviceptr source) {
-    return time_ns([&] { OK(CU(cuMemcpyAsync)(destination, source, kBytes, stream)); });
-  }
-  std::uint64_t prefetch_ns(CUmemLocation to) {
-    return time_ns([&] { OK(CU(cuMemPrefetchAsync)(memory, kBytes, to, 0, stream)); });
-  }
-  void advise(CUmem_advise what, CUmemLocation location) {
-    OK(CU(cuMemAdvise)(memory, kBytes, what, location));
-  }
-
-  CUdeviceptr memory = 0;
-  CUstream stream = nullptr;
-  CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, 0};
-  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  CUmemLocation other_device{CU_MEM_LOCATION_TYPE_DEVICE, 1};
-};
-
-}  // namespace
-
 TEST_CASE_FIXTURE(TimedManaged, "work moves managed memory to its device once") {
   const std::uint64_t prefetch = prefetch_ns(device);
   const std::uint64_t there = kernel_ns();
   CHECK(there < prefetch / 10);
-  OK(CU(cuMemPrefetchAsync)(memory, kBytes, host, 0, stream));
-  OK(CU(cuStreamSynchronize)(stream));
+  prefetch_ns(host);
   CHECK(kernel_ns() > prefetch * 3 / 2);  // faults, page by page
   CHECK(kernel_ns() == there);
   prefetch_ns(host);

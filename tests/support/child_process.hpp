@@ -18,9 +18,9 @@ namespace berth::test {
 /// For alarm() in a child that may wait forever: longer than any child that does not.
 inline constexpr unsigned kHangSeconds = 60;
 
-/// AddressSanitizer before GCC 14 and LLVM 17 does not keep its allocator consistent across fork():
-/// if another thread allocates meanwhile, the child may wait forever in its first allocation. Under
-/// it, a child that waits is repeated so often, and only a test that lets each child wait fails.
+/// The maximum number of children that are forked until one does not wait. AddressSanitizer before
+/// GCC 14 and LLVM 17 does not keep its allocator consistent across fork(): if another thread
+/// allocates meanwhile, the child may wait forever in its first allocation.
 #if defined(BERTH_UNDER_ASAN)
 inline constexpr int kForksMax = 3;
 #else

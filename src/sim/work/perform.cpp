@@ -109,7 +109,6 @@ CUresult Performance::operator()(const KernelWork& kernel) {
       left -= stretch.size();
     }
   }
-  migrate(state_, stream_.device, operation_.work);
   return CUDA_SUCCESS;
 }
 
@@ -181,7 +180,6 @@ CUresult Performance::operator()(const MemsetWork& memset) {
   const std::size_t bytes = extent(memset.width, memset.rows, memset.pitch);
   if (!reaches(memset.destination, bytes, Access::write)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (std::size_t row = 0; row < memset.rows; ++row) fill_row(memset, row);
-  migrate(state_, stream_.device, operation_.work);
   return CUDA_SUCCESS;
 }
 
@@ -244,6 +242,7 @@ CUresult perform(State& state, const Context& context, Stream& stream, const Ope
                  const Clock& before) {
   Performance performance(state, context, stream, operation, before);
   const CUresult result = std::visit(performance, operation.work);
+  if (result == CUDA_SUCCESS) migrate(state, stream.device, operation.work);
   if (state.order.on()) stream.kernel_arrival = std::move(performance.arrival());
   return result;
 }
