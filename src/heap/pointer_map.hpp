@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps the address of a block in use to the block, in constant time and separately from the memory:
-// open addressing with linear probing, at most three quarters full. Erasing moves later entries
-// back instead of leaving tombstones, so lookups do not slow down over time.
+// open addressing with linear probing, at most half full. Erasing moves later entries back instead
+// of leaving tombstones, so lookups do not slow down over time.
 #pragma once
 
 #include <atomic>
@@ -67,7 +67,7 @@ class PointerMap {
     }
     [[nodiscard]] std::size_t next(std::size_t slot) const { return (slot + 1) & mask; }
 
-    [[nodiscard]] std::size_t count_max() const { return (mask + 1) / 4 * 3; }
+    [[nodiscard]] std::size_t count_max() const { return (mask + 1) / 2; }
 
     int bits;
     std::size_t mask;
