@@ -19,6 +19,7 @@
 
 #include "capi/capi_allocator.hpp"
 #include "copy/copy_fixture.hpp"
+#include "device/device_context.hpp"
 #include "support/captured_graph.hpp"
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
