@@ -179,6 +179,25 @@ def parse_options():
     return parser.parse_args()
 
 
+def is_header(file):
+    return file.endswith((".h", ".hpp"))
+
+
+def make_copies(options, jumbo, count):
+    """`count` copies. Those in which headers change have folders of their own."""
+    jobs = max(os.cpu_count() // options.copies, 1)
+    return [
+        workshop.Workshop(
+            options.root,
+            options.folder / f"{i}{'-jumbo' * jumbo}",
+            options.toolkit_include,
+            jobs,
+            jumbo,
+        )
+        for i in range(count)
+    ]
+
+
 def main():
     options = parse_options()
     mutants = planted.read()
@@ -192,12 +211,12 @@ def main():
     if options.list:
         print("\n".join(f"{each.file}: {each.name}" for each in mutants))
         return 0
-    jobs = max(os.cpu_count() // options.copies, 1)
-    copies = [
-        workshop.Workshop(options.root, options.folder / str(i), options.toolkit_include, jobs)
-        for i in range(min(options.copies, len(mutants)))
-    ]
-    results = run(copies, mutants, options.folder / "seconds.json")
+    results = []
+    for in_header in (False, True):
+        some = [each for each in mutants if is_header(each.file) == in_header]
+        if some:
+            copies = make_copies(options, in_header, min(options.copies, len(some)))
+            results += run(copies, some, options.folder / "seconds.json")
     if options.json:
         rows = [dataclasses.asdict(result) for result in results]
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

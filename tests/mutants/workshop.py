@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 # Quick to build after a change, and quick enough to run. A mutant may leave a variable unused.
 MESON_OPTIONS = (
-    "-Dunity=off",
     "-Dbuildtype=plain",
     "-Doptimization=1",
     "-Ddebug=false",
@@ -78,12 +77,15 @@ def failed_test_case(output):
 
 
 class Workshop:
-    def __init__(self, root, folder, toolkit_include, jobs):
+    """`jumbo`: many files are compiled as one: quicker where a bug is in a header."""
+
+    def __init__(self, root, folder, toolkit_include, jobs, jumbo=False):
         self.root = root
         self.source = folder / "source"
         self.build = folder / "build"
         self.toolkit_include = toolkit_include
         self.jobs = jobs
+        self.unity = "on" if jumbo else "off"
 
     def prepare(self):
         """Brings the copy up to date. What is the same stays as it is, and is not built again."""
@@ -97,7 +99,11 @@ class Workshop:
             if not copy.is_file() or copy.read_bytes() != text:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(self.root / path, copy)
-        options = [*MESON_OPTIONS, f"-Dtoolkit_include={self.toolkit_include}"]
+        options = [
+            *MESON_OPTIONS,
+            f"-Dunity={self.unity}",
+            f"-Dtoolkit_include={self.toolkit_include}",
+        ]
         set_up_with = self.build / "options"
         if set_up_with.is_file() and set_up_with.read_text() == "\n".join(options):
             return
