@@ -119,6 +119,7 @@ struct State {
   HappensBefore order;
   RaceDetector races;
   MemoryPools pools;
+  PoolsWithSegments pools_with_segments;
   Channels channels;
   DriverLock driver_lock;
   const LaunchBlocking launch_blocking;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues of bounded length: which calls wait for room, what makes room, and calls for which only
-// the caller could make room.
+// Queues of operations; and queues of bounded length: which calls wait for room, what makes room,
+// and calls for which only the caller could make room.
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <thread>
@@ -9,7 +11,9 @@
 
 #include "sim/flag.hpp"
 #include "sim/graph_fixture.hpp"
+#include "sim/random.hpp"
 #include "sim/sim_fixture.hpp"
+#include "sim/work/operation_queue.hpp"
 
 namespace queue_test {
 
@@ -28,6 +32,40 @@ bool found_full_queue(sim::Simulator& sim) {
 }
 
 }  // namespace
+
+TEST_CASE("operations leave a queue of any length in their order, and do not move meanwhile") {
+  sim::OperationQueue queue;
+  std::deque<const sim::Operation*> places;  // of those that are queued
+  std::uint64_t entered = 0;
+  std::uint64_t left = 0;
+  const auto check = [&] {
+    REQUIRE(queue.size() == places.size());
+    REQUIRE(queue.empty() == places.empty());
+    std::uint64_t at = left;
+    queue.for_each([&](const sim::Operation& operation) {
+      REQUIRE(&operation == places[at - left]);
+      REQUIRE(operation.number == ++at);
+    });
+    REQUIRE(at == entered);
+  };
+  sim::Random random(1);
+  for (const std::uint64_t length_max : {1, 15, 16, 17, 100, 3, 1}) {
+    for (int step = 0; step < 500; ++step) {
+      const bool pushes = places.empty() || (places.size() < length_max && random.below(2) == 0);
+      if (pushes) {
+        queue.push({.sequence = 1, .number = ++entered, .waits_for = {}, .work = sim::WaitWork{}});
+        queue.for_each([&](const sim::Operation& operation) {
+          if (operation.number == entered) places.push_back(&operation);
+        });
+      } else {
+        queue.pop();
+        places.pop_front();
+        ++left;
+      }
+      check();
+    }
+  }
+}
 
 TEST_CASE("in every mode a full queue makes room by running its work") {
   for (const char* progress : {"eager", "manual", "random", "timed"}) {

@@ -203,6 +203,29 @@ TEST_CASE_FIXTURE(VmmFixture,
   CHECK(findings.front().find("nothing waited for that") != std::string::npos);
 }
 
+TEST_CASE_FIXTURE(ManualVmmFixture,
+                  "of pending work that uses unmapped memory, a finding names what came first") {
+  const CUdeviceptr pointer = make_open();
+  const CUstream first = make_stream();
+  const CUstream second = make_stream();
+  const auto copy_from = [&](CUstream stream) {
+    OK(CU(cuMemcpyDtoDAsync)(make_memory(64), pointer, 64, stream));
+  };
+  SUBCASE("though another stream was created first") {
+    OK(CU(cuMemsetD8Async)(pointer, 1, 64, second));
+    copy_from(first);
+  }
+  SUBCASE("though another stream became busy first") {
+    OK(CU(cuMemsetD8Async)(make_memory(64), 1, 64, first));
+    OK(CU(cuMemsetD8Async)(pointer, 1, 64, second));
+    copy_from(first);
+  }
+  OK(CU(cuMemUnmap)(pointer, kGranule));
+  const auto findings = sim.take_findings();
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().find("cuMemsetD8Async") != std::string::npos);
+}
+
 TEST_CASE_FIXTURE(VmmFixture,
                   "a mapping lies inside a reservation, on free addresses, from offset zero") {
   const CUdeviceptr pointer = reserve(2);

@@ -62,15 +62,11 @@ bool overlaps(const Will& use, std::uint64_t start, std::uint64_t bytes) {
   return false;
 }
 
-std::optional<Use> find_use(const Stream& stream, std::uint64_t start, std::uint64_t bytes) {
-  std::optional<Use> found;
+/// The first operation queued on `stream` that uses the bytes; null if there is none.
+const Operation* find_user(const Stream& stream, std::uint64_t start, std::uint64_t bytes) {
+  const Operation* found = nullptr;
   stream.queue.for_each([&](const Operation& operation) {
-    if (found) return;
-    found = find_use(operation.work, start, bytes);
-    if (!found) return;
-    found->stamp = operation.stamp;
-    found->call = operation.call;
-    found->stream = stream.caller_handle;
+    if (found == nullptr && find_use(operation.work, start, bytes)) found = &operation;
   });
   return found;
 }
@@ -104,12 +100,21 @@ std::uint64_t find_pending_write(const Stream& stream, std::uint64_t start, std:
 }
 
 std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes) {
-  std::optional<Use> found;
-  state.streams.for_each([&](const Stream& stream) {
-    const bool runs = state.contexts.find(stream.context)->sticky == CUDA_SUCCESS;
-    if (runs && !found) found = find_use(stream, start, bytes);
-  });
-  return found;
+  const Operation* first = nullptr;
+  Handle stream_of_first = 0;
+  for (const Stream* stream : state.scheduler.busy()) {
+    if (state.contexts.find(stream->context)->sticky != CUDA_SUCCESS) continue;
+    const Operation* const user = find_user(*stream, start, bytes);
+    if (user == nullptr || (first != nullptr && first->number < user->number)) continue;
+    first = user;
+    stream_of_first = stream->caller_handle;
+  }
+  if (first == nullptr) return std::nullopt;
+  std::optional<Use> use = find_use(first->work, start, bytes);
+  use->stamp = first->stamp;
+  use->call = first->call;
+  use->stream = stream_of_first;
+  return use;
 }
 
 }  // namespace berth::sim

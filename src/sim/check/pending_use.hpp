@@ -16,8 +16,8 @@ struct Stream;
 /// The first use of [start, start + bytes) by `work`; only its addresses and kind are set.
 std::optional<Use> find_use(const Work& work, std::uint64_t start, std::uint64_t bytes);
 
-/// The first use of [start, start + bytes) by pending work; nullopt if there is none. Pageable
-/// memory is not tracked. A context that has faulted runs no more work.
+/// The use of [start, start + bytes) by pending work that was submitted first; nullopt if there is
+/// none. Pageable memory is not tracked. A context that has faulted runs no more work.
 std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes);
 
 /// The last operation queued on `stream` that writes to [start, start + bytes), also as a value, or

@@ -83,6 +83,7 @@ bool MemoryPool::grow(State& state, std::uint64_t bytes) {
     return false;
   const DeviceSegment segment = make_segment(state, device, granules);
   if (segment.block == nullptr) return false;
+  if (segments_.empty()) state.pools_with_segments.push_back(this);
   segments_.emplace(segment.start, segment.block);
   free_.emplace(segment.start, Piece{granules, segment.start, {}});
   bytes_reserved_ += granules;
@@ -153,6 +154,7 @@ void MemoryPool::trim(State& state, std::uint64_t bytes_kept) {
     state.addresses.forget_freed(start, block->bytes);
     drop_segment(state, {start, block});
     segment = segments_.erase(segment);
+    if (segments_.empty()) std::erase(state.pools_with_segments, this);
   }
 }
 
@@ -162,18 +164,16 @@ bool MemoryPool::awaits_frees() const {
 }
 
 void synchronize_pools(State& state) {
-  std::vector<Handle> ended;
   bool awaited = false;
-  state.pools.for_each([&](MemoryPool& pool) {
-    if (!pool.has_segments() && !pool.destroyed) return;  // most of those that devices begin with
-    pool.observe(state);
-    const bool awaits = pool.awaits_frees();
+  const PoolsWithSegments pools = state.pools_with_segments;
+  for (MemoryPool* pool : pools) {
+    pool->observe(state);
+    const bool awaits = pool->awaits_frees();
     awaited = awaited || awaits;
-    const bool ends = pool.destroyed && pool.bytes_used() == 0 && !awaits;
-    pool.trim(state, ends ? 0 : pool.policy.release_threshold);
-    if (ends) ended.push_back(pool.handle);
-  });
-  for (const Handle pool : ended) state.pools.erase(pool);
+    const bool ends = pool->destroyed && pool->bytes_used() == 0 && !awaits;
+    pool->trim(state, ends ? 0 : pool->policy.release_threshold);
+    if (ends) state.pools.erase(pool->handle);
+  }
   if (!awaited) state.order.stop();
 }
 

@@ -50,7 +50,6 @@ class MemoryPool {
   /// Returns segments without allocations while at least `bytes_kept` remain. Only memory whose
   /// free the host has observed is returned.
   void trim(State& state, std::uint64_t bytes_kept);
-  [[nodiscard]] bool has_segments() const { return !segments_.empty(); }
   /// Whether there are frees that the host has not observed.
   [[nodiscard]] bool awaits_frees() const;
 
@@ -104,6 +103,8 @@ class MemoryPool {
 };
 
 using MemoryPools = HandleTable<MemoryPool, HandleKind::memory_pool>;
+/// The pools that have segments. A destroyed pool that still exists has one.
+using PoolsWithSegments = std::vector<MemoryPool*>;
 
 /// Called when the host has waited: pools return memory above their release thresholds, and empty
 /// destroyed pools are removed.

@@ -266,8 +266,7 @@ void Scheduler::start(Stream& stream) {
 }
 
 void Scheduler::compute(Stream& stream) {
-  // Others may queue more meanwhile, which moves the operation.
-  const auto kernel = std::get<KernelWork>(stream.queue.front().work);
+  const auto& kernel = std::get<KernelWork>(stream.queue.front().work);
   std::vector<std::vector<std::byte>> copies = copies_for(state_, kernel);
   stream.running = stream.computing = true;
   computing_.push_back(stream.handle);

@@ -110,6 +110,8 @@ class Scheduler {
   /// that is blocked only by a channel; otherwise reports the wait once, and it goes on.
   void report_silence() BERTH_REQUIRES(mutex);
 
+  /// The streams with pending work, in no order.
+  [[nodiscard]] std::span<const Stream* const> busy() const { return busy_; }
   /// Queued waits for values of memory.
   [[nodiscard]] std::size_t value_waits() const { return value_waits_; }
   /// Calls `function` on the thread of host functions, which then has observed all of `done`.

@@ -14,43 +14,9 @@
 #include "sim/check/happens_before.hpp"
 #include "sim/graph/capture.hpp"
 #include "sim/handle_table.hpp"
-#include "sim/work/operation.hpp"
+#include "sim/work/operation_queue.hpp"
 
 namespace berth::sim {
-
-/// A FIFO queue without heap calls in steady state.
-class OperationQueue {
- public:
-  [[nodiscard]] bool empty() const { return head_ == operations_.size(); }
-  [[nodiscard]] std::size_t size() const { return operations_.size() - head_; }
-  Operation& front() { return operations_[head_]; }
-  [[nodiscard]] const Operation& front() const { return operations_[head_]; }
-  template <class Visit>
-  void for_each(Visit&& visit) {
-    for (std::size_t at = head_; at < operations_.size(); ++at) visit(operations_[at]);
-  }
-  template <class Visit>
-  void for_each(Visit&& visit) const {
-    for (std::size_t at = head_; at < operations_.size(); ++at) visit(operations_[at]);
-  }
-
-  void push(Operation&& operation) { operations_.push_back(std::move(operation)); }
-
-  void pop() {
-    operations_[head_].work = WaitWork{};  // frees staged content
-    ++head_;
-    if (head_ == operations_.size() || head_ >= kCompactAt) {
-      operations_.erase(operations_.begin(),
-                        operations_.begin() + static_cast<std::ptrdiff_t>(head_));
-      head_ = 0;
-    }
-  }
-
- private:
-  static constexpr std::size_t kCompactAt = 1024;
-  std::vector<Operation> operations_;
-  std::size_t head_ = 0;
-};
 
 /// The range of cuCtxGetStreamPriorityRange; lower numbers have higher priority.
 inline constexpr int kLeastPriority = 0;
