@@ -53,7 +53,18 @@ Packet release_packet(std::vector<std::uint64_t> numbers) {
   return packet_of([&](MessageSocket& socket) { return socket.send_released(numbers); });
 }
 
-/// The error of a connection that gets this packet, which has ended then.
+/// Whether the other side of the socket's `end` has ended the connection. What it sent before is
+/// read.
+bool sees_end(int end) {
+  unsigned char byte = 0;
+  ssize_t bytes = 0;
+  do {
+    bytes = recv(end, &byte, 1, MSG_DONTWAIT);
+  } while (bytes > 0);
+  return bytes == 0;
+}
+
+/// The error of a connection that gets this packet, which has ended then, on both sides.
 std::string refusal(ShareTest& test, const Packet& packet, const std::vector<int>& files = {}) {
   SocketPair sockets;
   MemoryConnection connection = test.connect(sockets.take(0));
@@ -62,6 +73,7 @@ std::string refusal(ShareTest& test, const Packet& packet, const std::vector<int
   send_message(sockets.end(1), packet, files);
   std::string message = message_of<FileError>([&] { return connection.receive(10s); });
   CHECK_FALSE(connection.is_open());
+  CHECK(sees_end(sockets.end(1)));
   CHECK(connection.receive(10s).empty());
   CHECK(connection.reclaim() == 1);
   return message;
