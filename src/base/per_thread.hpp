@@ -96,16 +96,8 @@ class PerThread final : private PerThreadTable {
   /// if the host has no memory. Not under the owner's lock; with Blocking::yes, under no owner's
   /// lock.
   Part* local_or_new(Blocking blocking = Blocking::yes) noexcept {
-    if (Part* const part = local()) return part;
-    if (!prepare(blocking)) return nullptr;
-    try {
-      auto made = std::make_unique<Part>();
-      const MutexLock lock(mutex_);
-      set(all_.emplace_back(std::move(made)).get());
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
-    return local();
+    Part* const part = local();
+    return part != nullptr ? part : make(blocking);
   }
 
   /// Number of parts. Under the owner's lock.
@@ -155,6 +147,18 @@ class PerThread final : private PerThreadTable {
   }
 
  private:
+  [[gnu::noinline]] Part* make(Blocking blocking) noexcept {
+    if (!prepare(blocking)) return nullptr;
+    try {
+      auto made = std::make_unique<Part>();
+      const MutexLock lock(mutex_);
+      set(all_.emplace_back(std::move(made)).get());
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    return local();
+  }
+
   void thread_ends(void* ending) override {
     const MutexLock lock(mutex_);
     on_thread_end_(*static_cast<Part*>(ending));

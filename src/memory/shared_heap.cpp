@@ -29,8 +29,7 @@ Block& SharedHeap::require_live(void* data, const char* action) {
   return *block;
 }
 
-void SharedHeap::require_awake() const {
-  if (!is_asleep) return;
+void SharedHeap::refuse_asleep() const {
   throw InvalidArgument(name + " is asleep, and has no memory to give; accepted: wake() it first");
 }
 

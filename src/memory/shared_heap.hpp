@@ -62,7 +62,10 @@ class SharedHeap {
   /// Errors  InvalidArgument: `data` is not a live block; the message describes it.
   Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex);
   /// Errors  InvalidArgument: asleep.
-  void require_awake() const BERTH_REQUIRES(mutex);
+  void require_awake() const BERTH_REQUIRES(mutex) {
+    if (is_asleep) [[unlikely]]
+      refuse_asleep();
+  }
 
   // Allocation and free.
 
@@ -133,6 +136,7 @@ class SharedHeap {
   };
 
  private:
+  [[noreturn]] void refuse_asleep() const;
   void apply_ledgers(const ThreadCaches::ExclusiveAccess& exclusive) BERTH_REQUIRES(mutex);
   std::size_t collect_all(const ThreadCaches::ExclusiveAccess& exclusive) BERTH_REQUIRES(mutex);
   /// Returns blocks of a FrontCache to the heap.

@@ -15,7 +15,6 @@
 #include "memory/source/physical_memory.hpp"
 #include "memory/source/whole_segments.hpp"
 #include "stream/capture.hpp"
-#include "stream/default_streams.hpp"
 
 namespace berth {
 namespace {
@@ -184,14 +183,11 @@ void* DevicePool::allocate_slow(std::size_t bytes, StreamRef stream) {
   return allocator_.allocate(bytes, stream);
 }
 
-void DevicePool::require_stream_of_device(StreamRef stream) const {
-  if (&stream.context() != &context_) {
-    throw InvalidArgument(
-        format_text("a stream of {} cannot order memory of {}; accepted: streams of the same "
-                    "device and Runtime",
-                    stream.context().name_beside(context_), context_.device().to_string()));
-  }
-  require_one_stream(stream);
+void DevicePool::refuse_stream(StreamRef stream) const {
+  throw InvalidArgument(
+      format_text("a stream of {} cannot order memory of {}; accepted: streams of the same device "
+                  "and Runtime",
+                  stream.context().name_beside(context_), context_.device().to_string()));
 }
 
 void DevicePool::report_live_blocks() const noexcept {

@@ -16,6 +16,7 @@
 #include "memory/caching_allocator.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/pressure_callback.hpp"
+#include "stream/default_streams.hpp"
 
 namespace berth {
 
@@ -113,9 +114,14 @@ class DevicePool final : public Allocator, public MappedMemory {
   [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }
   void grant_access(DeviceContext& user) override { allocator_.grant_access(user); }
   /// Errors  InvalidArgument: a stream that cannot order memory of the device.
-  void require_stream_of_device(StreamRef stream) const;
+  void require_stream_of_device(StreamRef stream) const {
+    if (&stream.context() != &context_) [[unlikely]]
+      refuse_stream(stream);
+    require_one_stream(stream);
+  }
 
  private:
+  [[noreturn]] void refuse_stream(StreamRef stream) const;
   [[gnu::noinline]] void* allocate_slow(std::size_t bytes, StreamRef stream);
   void report_live_blocks() const noexcept;
 
