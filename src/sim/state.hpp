@@ -119,7 +119,7 @@ struct State {
   HappensBefore order;
   RaceDetector races;
   MemoryPools pools;
-  PoolsWithSegments pools_with_segments;
+  std::vector<Handle> pools_to_synchronize;  ///< those that await it; or a handle that has ended
   Channels channels;
   DriverLock driver_lock;
   const LaunchBlocking launch_blocking;

@@ -2,8 +2,12 @@
 #include "tool/command_line.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -66,6 +70,16 @@ std::string reject_undecimal(const std::string& text) {
                           std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }) &&
                           (text.size() == 1 || text.front() != '0');
   return is_decimal ? "" : quoted_argument(text) + " is no decimal number; accepted: such as 4";
+}
+
+/// CLI11 reads the largest number instead.
+std::string reject_huge(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto most = std::numeric_limits<std::uint64_t>::max();
+  return read.ec == std::errc()
+             ? ""
+             : fmt::format("{} is too large; accepted: at most {}", quoted_argument(text), most);
 }
 
 /// CLI11's own message, with the accepted values if CLI11 names only the rejected one.
@@ -149,7 +163,10 @@ void CommandOptions::argument(const char* name, std::string& value, const std::s
 
 void CommandOptions::number(const char* name, std::optional<std::uint64_t>& value,
                             const std::string& help) {
-  command_.add_option(name, value, help)->check(reject_undecimal)->type_name("N");
+  command_.add_option(name, value, help)
+      ->check(reject_undecimal)
+      ->check(reject_huge)
+      ->type_name("N");
 }
 
 void CommandOptions::repeated(const char* name, std::vector<std::string>& values, const char* type,

@@ -57,6 +57,33 @@ TEST_CASE_FIXTURE(EagerFixture, "each kind of synchronization returns memory abo
   }
 }
 
+TEST_CASE_FIXTURE(EagerFixture, "a lower threshold takes effect at the next synchronization") {
+  const CUmemoryPool pool = default_pool();
+  const CUstream stream = make_stream();
+  set_threshold(pool, UINT64_MAX);
+  OK(CU(cuMemFreeAsync)(allocate_async(kGranule, stream), stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(reserved(pool) == kGranule);
+  set_threshold(pool, 0);
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(reserved(pool) == 0);
+}
+
+TEST_CASE_FIXTURE(ManualFixture, "a free that the host observes late is returned late") {
+  const CUmemoryPool pool = default_pool();
+  const CUstream stream = make_stream();
+  const CUstream other = make_stream();
+  OK(CU(cuMemFreeAsync)(allocate_async(kGranule, stream), stream));
+  for (int count = 0; count < 3; ++count) {
+    OK(CU(cuMemsetD8Async)(make_memory(1), 1, 1, other));
+    OK(CU(cuStreamSynchronize)(other));
+    CHECK(reserved(pool) == kGranule);
+  }
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(reserved(pool) == 0);
+}
+
 TEST_CASE_FIXTURE(EagerFixture, "a synchronization keeps the threshold and used memory") {
   const CUmemoryPool pool = default_pool();
   set_threshold(pool, 2 * kGranule + 1);

@@ -42,7 +42,8 @@ struct ReuseFixture : ManualFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "memory freed before its allocation has run is never allocated") {
+TEST_CASE_FIXTURE(ManualFixture,
+                  "memory freed before its allocation has run is never allocated, and that races") {
   const CUstream owner = make_stream();
   const CUstream other = make_stream();
   const CUdeviceptr memory = allocate_async(512, owner);
@@ -51,6 +52,38 @@ TEST_CASE_FIXTURE(ManualFixture, "memory freed before its allocation has run is 
   CHECK(sim.device_bytes_used(0) == 0);
   CHECK(sim.run_all() == 1);
   CHECK(sim.peek(memory, 1).empty());
+  const std::vector<std::string> found = sim.take_findings();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].starts_with("race: cuMemFreeAsync "));
+  CHECK(found[0].find(" frees 512 B") < found[0].find(", while cuMemAllocAsync "));
+  CHECK(found[0].find("nothing orders the one after the other") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(ManualFixture, "the host frees pool memory whose allocation has not run") {
+  const CUstream stream = make_stream();
+  const CUdeviceptr memory = allocate_async(512, stream);
+  SUBCASE("without waiting: a race") {
+    OK(CU(cuMemFree)(memory));
+    const std::vector<std::string> found = sim.take_findings();
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].starts_with("race: cuMemFree "));
+    CHECK(found[0].find(" ends 512 B") < found[0].find(", while cuMemAllocAsync "));
+  }
+  SUBCASE("after it has waited: none") {
+    OK(CU(cuStreamSynchronize)(stream));
+    OK(CU(cuMemFree)(memory));
+    CHECK(sim.take_findings().empty());
+  }
+}
+
+TEST_CASE_FIXTURE(ManualFixture, "a free that is ordered behind a pending allocation is no race") {
+  const CUstream owner = make_stream();
+  const CUstream other = make_stream();
+  const CUdeviceptr memory = allocate_async(512, owner);
+  order(owner, other);
+  OK(CU(cuMemFreeAsync)(memory, other));
+  OK(CU(cuStreamSynchronize)(other));
+  CHECK(sim.take_findings().empty());
 }
 
 TEST_CASE_FIXTURE(ManualFixture, "memory is available to work after the allocation on its stream") {

@@ -97,6 +97,7 @@ class Run(SimTest):
             (("--devices", "1,2"), ("--devices", "comma")),
             (("--memory", "much"), ("memory", "much")),
             (("--seed", "-1"), ("--seed",)),
+            (("--seed", str(1 << 64)), ("--seed", "too large", str((1 << 64) - 1))),
             (("--seeds", "0"), ("--seeds",)),
             (("--seed", "1", "--seeds", "2"), ("--seed", "--seeds")),
             (("--checks", "race,sense"), ("checks", "race/sense")),

@@ -2,14 +2,20 @@
 // Prefetches of managed memory, advice about it, and queries of both.
 // Source: CUDA Driver API, "Unified Addressing".
 #include <algorithm>
+#include <filesystem>
+#include <sched.h>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
+#include "sim/work/work_memory.hpp"
 
 namespace berth::sim {
 namespace {
+
+constexpr const char* kNumaNodes = "/sys/devices/system/node/node";
 
 /// Whether [pointer, pointer + bytes) is inside one allocation of managed memory.
 bool is_managed(State& state, CUdeviceptr pointer, std::size_t bytes) {
@@ -18,20 +24,41 @@ bool is_managed(State& state, CUdeviceptr pointer, std::size_t bytes) {
          bytes <= range->end() - pointer;
 }
 
+/// Whether it is pageable memory that devices can access.
+bool is_accessible_pageable(State& state, CUdeviceptr pointer, std::size_t bytes) {
+  return state.config.pageable_access != PageableAccess::none && bytes != 0 &&
+         state.addresses.span(pointer, bytes).kind == Span::Kind::pageable &&
+         is_pageable_memory(pointer, bytes, Access::copy_from);
+}
+
 /// The location that a device ordinal means in the functions before CUDA 12.2.
 CUmemLocation location_of(CUdevice device) {
   if (device == CU_DEVICE_CPU) return {CU_MEM_LOCATION_TYPE_HOST, 0};
   return {CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
-CUresult check_location(const State& state, const CUmemLocation& location) {
+bool is_numa_node(int node) {
+  return node == 0 || (node > 0 && std::filesystem::exists(kNumaNodes + std::to_string(node)));
+}
+
+/// The NUMA node of the processor on which the calling thread runs.
+int current_numa_node() {
+  unsigned processor = 0;
+  unsigned node = 0;
+  return getcpu(&processor, &node) == 0 ? static_cast<int>(node) : 0;
+}
+
+/// Checks a location, and replaces the current node by its number.
+CUresult resolve_location(const State& state, CUmemLocation& location) {
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
       return state.is_ordinal(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      return location.id >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    case CU_MEM_LOCATION_TYPE_HOST:
+      return is_numa_node(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+      location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, current_numa_node()};
+      return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST:
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -44,7 +71,7 @@ CUresult prefetch(Call& call, CUdeviceptr pointer, std::size_t bytes, CUmemLocat
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult accepted = check_location(state, location);
+  const CUresult accepted = resolve_location(state, location);
   if (accepted != CUDA_SUCCESS) return accepted;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   const CUresult full = call.make_room(found);
@@ -84,18 +111,20 @@ bool is_batch(const CUdeviceptr* pointers, const std::size_t* sizes, std::size_t
 CUresult advise(Call& call, CUdeviceptr pointer, std::size_t bytes, CUmem_advise what,
                 CUmemLocation location) {
   State& state = call.state();
-  if (!is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const bool is_pageable = is_accessible_pageable(state, pointer, bytes);
+  if (!is_pageable && !is_managed(state, pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (what < CU_MEM_ADVISE_SET_READ_MOSTLY || what > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
     return CUDA_ERROR_INVALID_VALUE;
   const bool accesses =
       what == CU_MEM_ADVISE_SET_ACCESSED_BY || what == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
-  if (accesses || what == CU_MEM_ADVISE_SET_PREFERRED_LOCATION) {
-    const CUresult accepted = check_location(state, location);
-    if (accepted != CUDA_SUCCESS) return accepted;
-  }
   const bool is_processor =
       location.type == CU_MEM_LOCATION_TYPE_DEVICE || location.type == CU_MEM_LOCATION_TYPE_HOST;
   if (accesses && !is_processor) return CUDA_ERROR_INVALID_VALUE;
+  if (accesses || what == CU_MEM_ADVISE_SET_PREFERRED_LOCATION) {
+    const CUresult accepted = resolve_location(state, location);
+    if (accepted != CUDA_SUCCESS) return accepted;
+  }
+  if (is_pageable) return CUDA_SUCCESS;  // it stays where it is
   state.advice.change(pointer, bytes, [&](Advice& advice) {
     switch (what) {
       case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -247,7 +276,8 @@ CUresult berth_sim_cuMemPrefetchBatchAsync(CUdeviceptr* pointers, std::size_t* s
   for (std::size_t i = 0; i < count; ++i)
     if (!is_managed(call.state(), pointers[i], sizes[i])) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < location_count; ++i) {
-    const CUresult accepted = check_location(call.state(), locations[i]);
+    CUmemLocation location = locations[i];
+    const CUresult accepted = resolve_location(call.state(), location);
     if (accepted != CUDA_SUCCESS) return accepted;
   }
   std::size_t location = 0;

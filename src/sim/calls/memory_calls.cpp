@@ -34,7 +34,7 @@ CUresult free_in_order(Call& call, const Range& range) {
   state.races.check_end(state, range, call.site());
   state.ended_memory.note(state, range);
   state.addresses.withdraw(range);
-  pool.release(range, {.clock = state.order.host()});
+  pool.release(state, range, {.clock = state.order.host()});
   state.addresses.remove(start);
   return CUDA_SUCCESS;
 }
@@ -73,7 +73,8 @@ CUresult free_pages(Call& call, RangeKind kind, std::uint64_t start) BERTH_REQUI
   const CUresult refusal = refuse_unsafe(state);
   if (refusal != CUDA_SUCCESS) return refusal;
   const std::uint64_t id = range->id;
-  call.wait(state.scheduler.work_in(0), call.context().handle);
+  const CUresult waited = call.wait(state.scheduler.work_in(0), call.context().handle);
+  if (waited != CUDA_SUCCESS) return waited;
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
   note_freed(state, *range, call.site());
@@ -197,7 +198,8 @@ CUresult berth_sim_cuMemHostUnregister(void* pointer) {
   const CUresult refusal = refuse_unsafe(call.state());
   if (refusal != CUDA_SUCCESS) return refusal;
   const std::uint64_t id = range->id;
-  call.wait(state.scheduler.work_in(0), call.context().handle);
+  const CUresult waited = call.wait(state.scheduler.work_in(0), call.context().handle);
+  if (waited != CUDA_SUCCESS) return waited;
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   note_freed(state, *range, call.site());

@@ -135,6 +135,7 @@ CUresult berth_sim_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute 
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
       found->policy.release_threshold = as<cuuint64_t>(value);
+      found->await_synchronization(call.state());
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
       if (as<cuuint64_t>(value) != 0) return CUDA_ERROR_INVALID_VALUE;

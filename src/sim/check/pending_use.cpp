@@ -20,10 +20,14 @@ struct Will {
   [[nodiscard]] std::uint64_t bytes() const { return width * rows; }
 };
 
-/// Also for the allocations and frees of pools: they are no accesses.
+/// Also for the free of pool memory: what uses the memory later is another allocation.
 template <class T>
 std::vector<Will> uses_of(const T&) {
   return {};
+}
+
+std::vector<Will> uses_of(const ArriveWork& arrival) {
+  return {{UseKind::begins, arrival.range->start, arrival.range->bytes}};
 }
 
 std::vector<Will> uses_of(const CopyWork& copy) {
@@ -62,13 +66,30 @@ bool overlaps(const Will& use, std::uint64_t start, std::uint64_t bytes) {
   return false;
 }
 
-/// The first operation queued on `stream` that uses the bytes; null if there is none.
-const Operation* find_user(const Stream& stream, std::uint64_t start, std::uint64_t bytes) {
-  const Operation* found = nullptr;
-  stream.queue.for_each([&](const Operation& operation) {
-    if (found == nullptr && find_use(operation.work, start, bytes)) found = &operation;
-  });
-  return found;
+/// The pending operation for which `is_wanted` holds and that was submitted first; of what does not
+/// run any more, because its context has faulted, none.
+template <class Test>
+std::optional<Use> find_first(State& state, std::uint64_t start, std::uint64_t bytes,
+                              const Test& is_wanted) {
+  const Operation* first = nullptr;
+  Handle stream_of_first = 0;
+  for (const Stream* stream : state.scheduler.busy()) {
+    if (state.contexts.find(stream->context)->sticky != CUDA_SUCCESS) continue;
+    bool is_found = false;
+    stream->queue.for_each([&](const Operation& operation) {
+      if (is_found || !is_wanted(operation.work)) return;
+      is_found = true;
+      if (first != nullptr && first->number < operation.number) return;
+      first = &operation;
+      stream_of_first = stream->caller_handle;
+    });
+  }
+  if (first == nullptr) return std::nullopt;
+  std::optional<Use> use = find_use(first->work, start, bytes);
+  use->stamp = first->stamp;
+  use->call = first->call;
+  use->stream = stream_of_first;
+  return use;
 }
 
 bool may_write(const Operation& operation, std::uint64_t start, std::uint64_t bytes) {
@@ -100,21 +121,15 @@ std::uint64_t find_pending_write(const Stream& stream, std::uint64_t start, std:
 }
 
 std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes) {
-  const Operation* first = nullptr;
-  Handle stream_of_first = 0;
-  for (const Stream* stream : state.scheduler.busy()) {
-    if (state.contexts.find(stream->context)->sticky != CUDA_SUCCESS) continue;
-    const Operation* const user = find_user(*stream, start, bytes);
-    if (user == nullptr || (first != nullptr && first->number < user->number)) continue;
-    first = user;
-    stream_of_first = stream->caller_handle;
-  }
-  if (first == nullptr) return std::nullopt;
-  std::optional<Use> use = find_use(first->work, start, bytes);
-  use->stamp = first->stamp;
-  use->call = first->call;
-  use->stream = stream_of_first;
-  return use;
+  return find_first(state, start, bytes,
+                    [&](const Work& work) { return find_use(work, start, bytes).has_value(); });
+}
+
+std::optional<Use> find_pending_allocation(State& state, const Range& range) {
+  return find_first(state, range.start, range.bytes, [&](const Work& work) {
+    const auto* const arrival = std::get_if<ArriveWork>(&work);
+    return arrival != nullptr && arrival->range->id == range.id;
+  });
 }
 
 }  // namespace berth::sim

@@ -10,6 +10,7 @@
 
 namespace berth::sim {
 
+struct Range;
 struct State;
 struct Stream;
 
@@ -19,6 +20,9 @@ std::optional<Use> find_use(const Work& work, std::uint64_t start, std::uint64_t
 /// The use of [start, start + bytes) by pending work that was submitted first; nullopt if there is
 /// none. Pageable memory is not tracked. A context that has faulted runs no more work.
 std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes);
+
+/// The allocation of `range`, pool memory, if it is pending.
+std::optional<Use> find_pending_allocation(State& state, const Range& range);
 
 /// The last operation queued on `stream` that writes to [start, start + bytes), also as a value, or
 /// that may write, as a host function can; 0 if there is none.

@@ -101,6 +101,13 @@ void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
                  {finding_use(*use), {short_name(call), "ends", range.bytes, call.stack}}});
 }
 
+void RaceDetector::check_order(State& state, const Use& free, const Range& range) {
+  if (!on_) return;
+  if (const auto allocation = find_pending_allocation(state, range))
+    findings_.add({describe(state, free, {Conflict::Kind::race, *allocation}),
+                   {finding_use(*allocation), finding_use(free)}});
+}
+
 void RaceDetector::use_by_host(State& state, UseKind kind, std::uint64_t address,
                                std::uint64_t bytes) {
   if (!on_) return;

@@ -54,13 +54,14 @@ class ManagedAdvice {
   /// The memory was freed.
   void forget(std::uint64_t start, std::uint64_t bytes);
 
+  static constexpr std::uint64_t kPage = 4096;
+
  private:
   struct Stretch {
     std::uint64_t end;
     Advice advice;
   };
 
-  static constexpr std::uint64_t kPage = 4096;
   static std::uint64_t page_start(std::uint64_t address) { return address & ~(kPage - 1); }
   static std::uint64_t page_end(std::uint64_t address) { return page_start(address + kPage - 1); }
 

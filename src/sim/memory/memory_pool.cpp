@@ -77,13 +77,17 @@ MemoryPool::Room MemoryPool::take(const Stream& stream, std::uint64_t start, std
   return room;
 }
 
+void MemoryPool::await_synchronization(State& state) {
+  if (!std::exchange(awaits_synchronization_, true)) state.pools_to_synchronize.push_back(handle);
+}
+
 bool MemoryPool::grow(State& state, std::uint64_t bytes) {
   const std::uint64_t granules = align_up(bytes, state.config.granularity);
   if (bytes_max_ != 0 && granules > bytes_max_ - std::min(bytes_max_, bytes_reserved_))
     return false;
   const DeviceSegment segment = make_segment(state, device, granules);
   if (segment.block == nullptr) return false;
-  if (segments_.empty()) state.pools_with_segments.push_back(this);
+  await_synchronization(state);
   segments_.emplace(segment.start, segment.block);
   free_.emplace(segment.start, Piece{granules, segment.start, {}});
   bytes_reserved_ += granules;
@@ -110,7 +114,8 @@ std::optional<MemoryPool::Room> MemoryPool::allocate(State& state, Stream& strea
   return std::nullopt;
 }
 
-void MemoryPool::release(const Range& range, Submitted behind) {
+void MemoryPool::release(State& state, const Range& range, Submitted behind) {
+  await_synchronization(state);
   const std::uint64_t bytes = align_up(range.bytes, kAlignment);
   free_.emplace(range.start, Piece{bytes, range.start - range.block_offset, std::move(behind)});
   bytes_used_ -= bytes;
@@ -154,7 +159,6 @@ void MemoryPool::trim(State& state, std::uint64_t bytes_kept) {
     state.addresses.forget_freed(start, block->bytes);
     drop_segment(state, {start, block});
     segment = segments_.erase(segment);
-    if (segments_.empty()) std::erase(state.pools_with_segments, this);
   }
 }
 
@@ -163,18 +167,22 @@ bool MemoryPool::awaits_frees() const {
                      [](const auto& entry) { return entry.second.behind.ticket.stream != 0; });
 }
 
+bool MemoryPool::synchronize(State& state) {
+  awaits_synchronization_ = false;
+  observe(state);
+  const bool awaits = awaits_frees();
+  if (awaits) await_synchronization(state);
+  const bool ends = destroyed && bytes_used_ == 0 && !awaits;
+  trim(state, ends ? 0 : policy.release_threshold);
+  return !ends;
+}
+
 void synchronize_pools(State& state) {
-  bool awaited = false;
-  const PoolsWithSegments pools = state.pools_with_segments;
-  for (MemoryPool* pool : pools) {
-    pool->observe(state);
-    const bool awaits = pool->awaits_frees();
-    awaited = awaited || awaits;
-    const bool ends = pool->destroyed && pool->bytes_used() == 0 && !awaits;
-    pool->trim(state, ends ? 0 : pool->policy.release_threshold);
-    if (ends) state.pools.erase(pool->handle);
+  for (const Handle handle : std::exchange(state.pools_to_synchronize, {})) {
+    MemoryPool* const pool = state.pools.find(handle);
+    if (pool != nullptr && !pool->synchronize(state)) state.pools.erase(handle);
   }
-  if (!awaited) state.order.stop();
+  if (state.pools_to_synchronize.empty()) state.order.stop();
 }
 
 }  // namespace berth::sim

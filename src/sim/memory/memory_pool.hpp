@@ -43,14 +43,17 @@ class MemoryPool {
   /// Memory for the next operation of `stream`; nullopt if there is none. `bytes` is not 0.
   std::optional<Room> allocate(State& state, Stream& stream, std::uint64_t bytes);
   /// Frees `range`. `behind` is the free; without a ticket if the memory is already unused.
-  void release(const Range& range, Submitted behind);
+  void release(State& state, const Range& range, Submitted behind);
 
-  /// The host has observed all completed work.
-  void observe(State& state);
+  /// The next time that the host has waited, synchronize() may find something to do.
+  void await_synchronization(State& state);
+  /// The host has waited: memory above the release threshold is returned. False if the pool was
+  /// destroyed, and is empty now.
+  bool synchronize(State& state);
   /// Returns segments without allocations while at least `bytes_kept` remain. Only memory whose
   /// free the host has observed is returned.
   void trim(State& state, std::uint64_t bytes_kept);
-  /// Whether there are frees that the host has not observed.
+  /// Whether there are frees that the host has not observed. The pool then awaits synchronization.
   [[nodiscard]] bool awaits_frees() const;
 
   [[nodiscard]] std::uint64_t bytes_used() const { return bytes_used_; }
@@ -90,6 +93,8 @@ class MemoryPool {
                                     Reuse reuse) const;
   Room take(const Stream& stream, std::uint64_t start, std::uint64_t bytes);
   bool grow(State& state, std::uint64_t bytes);
+  /// The host has observed all completed work.
+  void observe(State& state);
   /// Coalesces neighbors without a pending free.
   void coalesce();
 
@@ -100,12 +105,10 @@ class MemoryPool {
   std::uint64_t bytes_used_peak_ = 0;
   std::uint64_t bytes_reserved_ = 0;
   std::uint64_t bytes_reserved_peak_ = 0;
+  bool awaits_synchronization_ = false;  ///< in State::pools_to_synchronize
 };
 
 using MemoryPools = HandleTable<MemoryPool, HandleKind::memory_pool>;
-/// The pools that have segments. A destroyed pool that still exists has one.
-using PoolsWithSegments = std::vector<MemoryPool*>;
-
 /// Called when the host has waited: pools return memory above their release thresholds, and empty
 /// destroyed pools are removed.
 void synchronize_pools(State& state);

@@ -84,7 +84,7 @@ constexpr CallCost kCallCosts[] = {
 constexpr double kHostToDeviceBytesPerNs = 55.41;
 constexpr double kDeviceToHostBytesPerNs = 54.94;
 // Assumed: faults take as long as the bytes that they move.
-constexpr double kMigrationBytesPerNs = kHostToDeviceBytesPerNs / 2;
+constexpr std::uint64_t kMigrationFactor = 2;
 // NVIDIA H100 data sheet: NVLink 900 GB/s in both directions together, memory 3.35 TB/s. A copy
 // inside the device reads and writes.
 constexpr double kPeerBytesPerNs = 450;
@@ -148,11 +148,15 @@ std::uint64_t further_transfer_ns(Engine engine, std::uint64_t bytes) {
 std::uint64_t pageable_transfer_ns(std::uint64_t bytes) {
   return kEngineLatencyNs + at_rate(bytes, kPageableBytesPerNs);
 }
-std::uint64_t page_migration_ns(std::uint64_t bytes) {
-  return at_rate(bytes, kMigrationBytesPerNs);
+Engine route_of_pages(int from, int to) {
+  if (to < 0) return Engine::device_to_host;
+  return from < 0 ? Engine::host_to_device : Engine::device_to_device;
 }
-std::uint64_t remote_use_ns(std::uint64_t bytes) {
-  return at_rate(bytes, kHostToDeviceBytesPerNs);
+std::uint64_t page_migration_ns(Engine route, std::uint64_t bytes) {
+  return moving_ns(route, kMigrationFactor * bytes);
+}
+std::uint64_t remote_use_ns(Engine route, std::uint64_t bytes) {
+  return moving_ns(route, bytes);
 }
 std::uint64_t host_copy_ns(std::uint64_t bytes) {
   return at_rate(bytes, kHostCopyBytesPerNs);

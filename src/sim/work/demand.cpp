@@ -40,13 +40,16 @@ Demand demand(State&, const WriteValueWork&) {
   return {};
 }
 Demand demand(State& state, const PrefetchWork& prefetch) {
-  std::uint64_t bytes = 0;
-  state.advice.visit(prefetch.address, prefetch.bytes,
-                     [&](const Advice& advice, std::uint64_t stretch) {
-                       if (advice.resident != prefetch.slot) bytes += stretch;
-                     });
-  const Engine engine = prefetch.slot < 0 ? Engine::device_to_host : Engine::host_to_device;
-  return bytes == 0 ? Demand{} : Demand{engine, transfer_ns(engine, bytes)};
+  Demand own{};
+  const auto add = [&](const Advice& advice, std::uint64_t bytes) {
+    if (advice.resident == prefetch.slot) return;
+    const Engine route = route_of_pages(advice.resident, prefetch.slot);
+    if (own.engine == Engine::none || route != Engine::device_to_device) own.engine = route;
+    own.ns += remote_use_ns(route, bytes);
+  };
+  state.advice.visit(prefetch.address, prefetch.bytes, add);
+  if (own.ns != 0) own.ns += transfer_ns(own.engine, 0);
+  return own;
 }
 Demand demand(State&, const HostFunctionWork&) {
   return {Engine::none, kHostFunctionNs};

@@ -30,7 +30,12 @@ void for_each_managed(State& state, const Work& work, const Visit& visit) {
   if (const auto* const kernel = std::get_if<KernelWork>(&work)) {
     for (const MemoryUse& use : kernel->uses) visit_if_managed(use.address, use.bytes);
   } else if (const auto* const fill = std::get_if<MemsetWork>(&work)) {
-    visit_if_managed(fill->destination, extent(fill->width, fill->rows, fill->pitch));
+    // Rows that are closer share pages, or have none between them.
+    const bool is_sparse = fill->rows > 1 && fill->pitch - fill->width >= ManagedAdvice::kPage;
+    if (!is_sparse)
+      return visit_if_managed(fill->destination, extent(fill->width, fill->rows, fill->pitch));
+    for (std::size_t row = 0; row < fill->rows; ++row)
+      visit_if_managed(fill->destination + row * fill->pitch, fill->width);
   }
 }
 
@@ -41,8 +46,9 @@ std::uint64_t migration_ns(State& state, int slot, const Work& work) {
   for_each_managed(state, work, [&](std::uint64_t address, std::uint64_t bytes) {
     state.advice.visit(address, bytes, [&](const Advice& advice, std::uint64_t stretch) {
       if (advice.resident == slot) return;
-      ns += is_used_remotely(state, advice, slot) ? remote_use_ns(stretch)
-                                                  : page_migration_ns(stretch);
+      const Engine route = route_of_pages(advice.resident, slot);
+      ns += is_used_remotely(state, advice, slot) ? remote_use_ns(route, stretch)
+                                                  : page_migration_ns(route, stretch);
     });
   });
   return ns;

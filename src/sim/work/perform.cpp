@@ -206,7 +206,11 @@ CUresult Performance::operator()(const ArriveWork& arrival) {
 }
 
 CUresult Performance::operator()(const DepartWork& departure) {
-  if (state_.addresses.depart(*departure.range)) use_whole(UseKind::ends, *departure.range);
+  const Range& range = *departure.range;
+  if (state_.addresses.depart(range))
+    use_whole(UseKind::ends, range);
+  else
+    state_.races.check_order(state_, use_of(UseKind::ends, range.start, range.bytes), range);
   state_.ended_memory.note(state_, *departure.range, operation_.call);
   return CUDA_SUCCESS;
 }
