@@ -87,6 +87,8 @@ class PinnedHeaps {
   void add_registration(void* data, std::size_t bytes);
 
  private:
+  [[nodiscard]] MemorySnapshot read_heaps() const;
+
   struct Heap {
     Heap(PinnedHeaps& heaps, PinnedKind of_kind, std::optional<int> of_node, std::string name);
 

@@ -20,6 +20,13 @@ void add(MemoryCounters& sum, const MemoryCounters& counters) {
 #undef BERTH_ADD
 }
 
+/// Of segments in the order of their addresses.
+bool has_overlaps(const std::vector<SegmentInfo>& segments) {
+  return std::ranges::adjacent_find(segments, [](const SegmentInfo& one, const SegmentInfo& next) {
+           return one.address + one.bytes > next.address;
+         }) != segments.end();
+}
+
 }  // namespace
 
 FoundBlock PinnedHeaps::look_up(const void* data) const {
@@ -70,8 +77,15 @@ void PinnedHeaps::reset_peaks() {
   for_each([](Heap& heap) { heap.allocator.reset_peaks(); });
 }
 
+// Each heap is read at one moment, and memory may pass from one to another in between.
 MemorySnapshot PinnedHeaps::snapshot() const {
   origin_.require_here("pinned");
+  MemorySnapshot all = read_heaps();
+  while (has_overlaps(all.segments)) all = read_heaps();
+  return all;
+}
+
+MemorySnapshot PinnedHeaps::read_heaps() const {
   MemorySnapshot all;
   all.allocator = "pinned";
   for_each([&](Heap& heap) {

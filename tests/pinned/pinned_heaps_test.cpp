@@ -2,12 +2,15 @@
 // Heaps of pinned memory by NUMA node and kind, behind one allocator.
 #include "pinned/pinned_heaps.hpp"
 
+#include <atomic>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "berth/statistics.hpp"
 
 #include "pinned/pinned_fixture.hpp"
 
@@ -37,6 +40,30 @@ TEST_CASE("on a machine with one NUMA node all portable memory is in one heap") 
   CHECK(test.memory.find(b.data())->numa_node == 0);
   CHECK(test.reports.all().empty());
   check_whole(test.memory);
+}
+
+TEST_CASE("a snapshot adds up while memory passes from kind to kind") {
+  PinnedTest test(sim::Config{}, {.segment_bytes = 64_KiB});
+  std::vector<Allocation> kept;  // a snapshot takes as long as memory needs to change its kind
+  for (int i = 0; i < 500; ++i) {
+    kept.push_back(test.memory.allocate(512));
+    kept.push_back(test.memory.allocate(512, kWriteCombined));
+  }
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> threads;
+  for (const PinnedKind kind : {PinnedKind::portable, PinnedKind::write_combined})
+    threads.emplace_back([&, kind] {
+      for (std::size_t i = 0; !ends; ++i) {
+        test.memory.allocate(64_KiB * (1 + i % 7), PinnedOptions{.kind = kind}).reset();
+        test.memory.trim();
+      }
+    });
+  int wrong = 0;
+  for (int i = 0; i < 5000; ++i)
+    if (!find_discrepancies(test.memory.snapshot()).empty()) ++wrong;
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("blocks near devices of different nodes do not mix") {
