@@ -277,6 +277,11 @@ class CachingAllocator final : public StreamObserver {
   /// changed during a pass that found nothing, another thread may have taken the memory.
   [[nodiscard]] std::uint64_t changes() BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] std::uint64_t changes_in_lock() const BERTH_REQUIRES(heap_.mutex);
+  /// Whether only memory that is reserved beyond a lowered limit can serve the request: growth
+  /// cannot, so that no memory is returned for it.
+  [[nodiscard]] bool exceeds_limit(const Request& request) const {
+    return request.bytes > reserve_.capacity_bytes();
+  }
   /// Throws if the request would not fit even if all memory were free.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(heap_.mutex);
   [[noreturn]] void refuse_more(const char* state, const Returned& returned) const;

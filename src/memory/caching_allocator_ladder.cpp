@@ -258,7 +258,7 @@ CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
 
 CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> idle,
                                                             Request& request) {
-  if (isolates_streams()) {
+  if (isolates_streams() && !exceeds_limit(request)) {
     if (reserve_.give_back_for(request, idle) > 0) return Outcome::progress;
     // No memory is returned or becomes unowned.
     if (heap_.keeps_memory)
@@ -275,6 +275,7 @@ CachingAllocator::Outcome CachingAllocator::open_idle(Request& request) {
 
 /// First the missing amount, so that the rest stays cached; if that does not help, all.
 CachingAllocator::Outcome CachingAllocator::give_back(Request& request) {
+  if (exceeds_limit(request)) return Outcome::nothing;
   std::size_t missing = request.beyond_limit_bytes;
   {
     const MutexLock lock(heap_.mutex);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that are refused, and the numbers that explain why.
+#include <algorithm>
 #include <cstddef>
 
 #include "berth/error.hpp"
@@ -26,7 +27,8 @@ DriverMemory query_driver_memory(DeviceContext& context) {
 }  // namespace
 
 void CachingAllocator::refuse_impossible(const Request& request) {
-  const std::size_t capacity = reserve_.capacity_bytes();
+  // Memory beyond a limit that was lowered can serve requests too.
+  const std::size_t capacity = std::max(reserve_.capacity_bytes(), reserve_.budget().reserved());
   if (request.bytes_requested <= capacity) return;
   const MutexLock lock(heap_.mutex);
   ++heap_.counters.out_of_memory;

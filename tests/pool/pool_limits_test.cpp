@@ -62,6 +62,48 @@ TEST_CASE("a failed query under the soft limit leaves no partial growth") {
   }
 }
 
+TEST_CASE("memory beyond a lowered limit serves requests that are larger than the limit") {
+  for (const CrossStreamReuse reuse :
+       {CrossStreamReuse::never, CrossStreamReuse::when_idle, CrossStreamReuse::behind_waits,
+        CrossStreamReuse::before_growth}) {
+    CAPTURE(static_cast<int>(reuse));
+    DeviceAllocatorOptions options;
+    options.cross_stream_reuse = reuse;
+    PoolsTest test(options);
+    const Stream owner = test.stream();
+    const Stream other = test.stream();
+    {
+      const Allocation low = test.memory.allocate(22_MiB, owner);
+      const Allocation live = test.memory.allocate(512, owner);
+      const Allocation high = test.memory.allocate(22_MiB, owner);
+    }
+    const Allocation small = test.memory.allocate(512, owner);
+    test.memory.set_limits({.bytes_reserved_max = MemoryAmount(40_MiB)});
+    CHECK(test.memory.allocate(44_MiB, owner).data() != nullptr);
+    {  // freed behind work that has not run
+      const Allocation block = test.memory.allocate(44_MiB, owner);
+      test.log.submit(owner, "use");
+    }
+    CHECK(test.memory.allocate(44_MiB, other).data() != nullptr);
+    const Allocation recorded = test.memory.allocate(44_MiB, other);
+    test.memory.record_stream(recorded.data(), owner);
+    CHECK(throws([&] { return test.memory.allocate(44_MiB, owner); }));  // it is live
+    CHECK(test.memory.counters().bytes_reserved.current > 40_MiB);
+    test.memory.validate();
+  }
+}
+
+TEST_CASE("memory beyond a lowered limit whose use by another stream is over serves a request") {
+  PoolsTest test;
+  const Stream owner = test.stream();
+  const Stream other = test.stream();
+  Allocation block = test.memory.allocate(44_MiB, owner);
+  test.memory.record_stream(block.data(), other);
+  block.reset();
+  test.memory.set_limits({.bytes_reserved_max = MemoryAmount(40_MiB)});
+  CHECK(test.memory.allocate(44_MiB, owner).data() != nullptr);
+}
+
 TEST_CASE("a request beyond the soft limit does not loop forever") {
   const auto code = exit_code_of([] {
     std::signal(SIGALRM, SIG_DFL);
