@@ -312,13 +312,15 @@ void HostAllocator::deallocate(void* data) {
 }
 
 void HostAllocator::record_stream(void* data, StreamRef stream) {
+  if (data == nullptr) return;
   require_one_stream(stream);
-  if (data != nullptr) impl_->record_stream(data, stream);
+  impl_->record_stream(data, stream);
 }
 
 void HostAllocator::record_use(void* data, StreamRef stream) {
+  if (data == nullptr) return;
   require_one_stream(stream);
-  if (data != nullptr) impl_->record_use(data, stream);
+  impl_->record_use(data, stream);
 }
 
 std::size_t HostAllocator::trim(std::size_t bytes_to_keep) {

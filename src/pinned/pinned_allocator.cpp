@@ -98,18 +98,21 @@ void PinnedAllocator::deallocate(void* data) {
 }
 
 void PinnedAllocator::record_stream(void* data, StreamRef stream) {
+  if (data == nullptr) return;
   require_one_stream(stream);
-  if (data != nullptr) require_own(stream).record_stream(data, stream);
+  require_own(stream).record_stream(data, stream);
 }
 
 void PinnedAllocator::record_use(void* data, StreamRef stream) {
+  if (data == nullptr) return;
   require_one_stream(stream);
-  if (data != nullptr) require_own(stream).record_use(data, stream);
+  require_own(stream).record_use(data, stream);
 }
 
 void PinnedAllocator::keep_for_graph(void* data, StreamRef stream) {
+  if (data == nullptr) return;
   require_one_stream(stream);
-  if (data != nullptr) require_own(stream).keep_for_graph(data, stream);
+  require_own(stream).keep_for_graph(data, stream);
 }
 
 std::size_t PinnedAllocator::trim(std::size_t bytes_to_keep) {

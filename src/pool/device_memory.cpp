@@ -140,15 +140,18 @@ void DeviceMemory::deallocate_slow(void* data) {
 }
 
 void DeviceMemory::deallocate_used(void* data, StreamRef user) {
+  if (!own_.is_usable()) return;
   record_use(data, user);
   deallocate(data);
 }
 
 void DeviceMemory::record_stream(void* data, StreamRef stream) {
+  if (data == nullptr) return;
   with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
 }
 
 void DeviceMemory::record_use(void* data, StreamRef stream) {
+  if (data == nullptr) return;
   with_pool_of(data, [&](DevicePool& pool) { pool.record_use(data, stream); });
 }
 

@@ -54,10 +54,12 @@ class DevicePool final : public Allocator, public MappedMemory {
   [[nodiscard]] Device device() const noexcept override { return context_.device(); }
   void deallocate(void* data) override { allocator_.deallocate(data); }
   void record_stream(void* data, StreamRef stream) override {
+    if (data == nullptr) return;
     require_stream_of_device(stream);
     allocator_.record_stream(data, stream);
   }
   void record_use(void* data, StreamRef stream) override {
+    if (data == nullptr) return;
     require_stream_of_device(stream);
     allocator_.record_use(data, stream);
   }

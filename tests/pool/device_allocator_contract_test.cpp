@@ -172,6 +172,14 @@ TEST_CASE("a stream of another device is refused, and nothing changes") {
   message_of<InvalidArgument>([&] { block.record_stream(there); });
   message_of<InvalidArgument>(
       [&] { block.record_stream(test.runtime->default_stream(Device::cuda(1))); });
+  for (Allocator* const memory :
+       {static_cast<Allocator*>(&test.memory),
+        static_cast<Allocator*>(&test.runtime->pinned_memory()),
+        static_cast<Allocator*>(&test.runtime->host_memory())}) {  // null: no effect
+    memory->record_stream(nullptr, there);
+    memory->record_use(nullptr, StreamRef::per_thread_default(here.ref().context()));
+  }
+  test.memory.deallocate(nullptr, there);
   CHECK(same_levels(test.counters(), before));
   check_whole(test.memory);
 }

@@ -77,6 +77,7 @@ TEST_CASE_FIXTURE(BusyPools, "in a forked child pools refuse at once, or do noth
       refused &= !memory.owns(live.data()) && !pool->owns(live.data());
       memory.retire_stream(own);
       memory.deallocate(live.data());
+      memory.deallocate(live.data(), own);
       live.reset();
       scope.reset();
       pool.reset();
