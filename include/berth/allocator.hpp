@@ -51,7 +51,8 @@ class BERTH_API Allocator {
   ///           each one that berth owns, a capture query, and an event record if the stream is not
   ///           captured. For a stream that berth does not own, the next call that names the stream
   ///           makes both calls, because its handle may be gone now. HostAllocator makes them here
-  ///           for every stream. Streams of record_use() cost no call.
+  ///           for every stream. Streams of record_use() cost no call. One exception:
+  ///           PinnedAllocatorOptions::bytes_cached_max.
   /// Errors    InvalidArgument: a pointer that is not from this allocator, points into a block, or
   ///           was freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;
@@ -110,8 +111,10 @@ class BERTH_API Allocator {
   /// Call it periodically. The measurement has the resolution of the calls: the interval between
   /// two calls in which `age` begins counts in full. The first call only starts the measurement,
   /// unless `age` is 0, which returns all cached memory without pending work.
-  /// Blocking  Never waits for the GPU: memory with pending work is left for the next call. Cache
-  ///           hits of other threads continue meanwhile.
+  /// Blocking  Leaves memory with pending work for the next call. Cache hits of other threads
+  ///           continue meanwhile. Device memory that is mapped is returned without a wait for the
+  ///           GPU. Other memory (pinned, or without DeviceAllocatorOptions::virtual_memory) is
+  ///           returned by cuMemFreeHost and cuMemFree, in which the driver waits for all work.
   /// Errors    As trim().
   virtual std::size_t release_unused(std::chrono::nanoseconds age) = 0;
 

@@ -39,9 +39,9 @@ struct MemoryLimits {
   /// that would need more is served from cached memory or refused, without a driver call.
   std::optional<MemoryAmount> bytes_reserved_max = std::nullopt;
 
-  /// Beyond this many bytes, cached memory that can be returned without waiting for the GPU is
-  /// returned before more is reserved. Never refuses a request. No effect: nullopt, or a soft limit
-  /// above the hard one.
+  /// Beyond this many bytes, cached memory without pending work is returned before more is
+  /// reserved, as by Allocator::release_unused(). Never refuses a request. No effect: nullopt, or a
+  /// soft limit above the hard one.
   std::optional<MemoryAmount> bytes_reserved_soft_max = std::nullopt;
 };
 

@@ -166,6 +166,8 @@ class BERTH_API MemoryPool final : public Allocator {
   /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is
   /// awake.
   /// Blocking  Waits for the copy of the content as sleep() does. The pool is asleep until then.
+  ///           Cached memory of other pools of the device is returned for it; on_pressure is not
+  ///           called.
   /// Errors    OutOfMemory, DriverError: the pool is still asleep, and its content is kept.
   void wake();
   [[nodiscard]] bool is_asleep() const;

@@ -27,7 +27,9 @@ struct PinnedAllocatorOptions {
   std::optional<std::size_t> bytes_reserved_max = std::nullopt;
   /// Maximum bytes that stay cached after a free; nullopt: no limit. A free that leaves more
   /// returns whole segments, least recently used first, unless a block in them is in use. At least
-  /// low_water_bytes + segment_bytes, unless low_water_bytes is 0.
+  /// low_water_bytes + segment_bytes, unless low_water_bytes is 0. The free that returns a segment
+  /// makes driver calls, and the driver waits in them for all pending work of the devices: do not
+  /// set this limit if a thread that frees must also release work that waits for the host.
   std::optional<std::size_t> bytes_cached_max = std::nullopt;
   /// The part by which pinned memory may exceed its peak of active bytes before growth returns
   /// cached segments; 0.05 is 5 %. For programs whose sizes keep changing, this trades more
