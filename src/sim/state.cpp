@@ -52,6 +52,15 @@ void tell_at_exit() {
   mutex.unlock();
 }
 
+void tell_unrun_at_exit() {
+  if (!mutex.try_lock()) return;
+  if (State* const state = installed_state()) {
+    state->unrun_operations.set(state->scheduler.unrun_uses());
+    state->unrun_operations.tell(true);
+  }
+  mutex.unlock();
+}
+
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -70,6 +79,7 @@ State::State(Config config_, bool alone)
       failed_calls(findings, &Findings::note_failed_calls, &tell_at_exit<&State::failed_calls>),
       skipped_launches(findings, &Findings::note_skipped_launches,
                        &tell_at_exit<&State::skipped_launches>),
+      unrun_operations(findings, &Findings::note_unrun_operations, &tell_unrun_at_exit),
       order(config.checks.any_use(), config.threads == HostThreads::apart),
       races(config.checks.any_use(), order, findings),
       channels(config),

@@ -116,6 +116,7 @@ struct State {
   EndedMemory ended_memory;
   ProcessCount failed_calls;      ///< that returned an error
   ProcessCount skipped_launches;  ///< by kernels=skip
+  ProcessCount unrun_operations;  ///< that use memory, and were pending when the process ended
   HappensBefore order;
   RaceDetector races;
   MemoryPools pools;

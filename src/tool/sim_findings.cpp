@@ -86,6 +86,10 @@ Counted SimFindings::skipped_launches() const {
   return sum_of(skipped_);
 }
 
+std::uint64_t SimFindings::unrun_operations() const {
+  return sum_of(unrun_).count;
+}
+
 FailedCalls SimFindings::failed_calls() const {
   return {sum_of(failed_), first_failed_.value_or(SimUse{})};
 }
@@ -111,6 +115,8 @@ void SimFindings::add(const std::string& line) {
   }
   if (record == "skipped_launches")
     skipped_[{runs_, json.at("pid").get<int>()}] = {json.at("count"), json.at("final")};
+  if (record == "unrun_operations")
+    unrun_[{runs_, json.at("pid").get<int>()}] = {json.at("count"), json.at("final")};
   if (record == "failed_calls")
     failed_[{runs_, json.at("pid").get<int>()}] = {json.at("count"), json.at("final")};
   if (record == "failed_call" && !first_failed_) {

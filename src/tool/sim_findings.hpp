@@ -80,6 +80,8 @@ class SimFindings {
   [[nodiscard]] const std::string& nvidia_runtime() const { return nvidia_runtime_; }
   /// Those that kernels=skip has skipped, in all runs and processes.
   [[nodiscard]] Counted skipped_launches() const;
+  /// Operations that were pending when their process ended, in all runs and processes.
+  [[nodiscard]] std::uint64_t unrun_operations() const;
   /// In all runs and processes.
   [[nodiscard]] FailedCalls failed_calls() const;
   /// Lines that a process did not finish.
@@ -97,6 +99,7 @@ class SimFindings {
   int version_asked_ = 0;
   std::string nvidia_runtime_;
   std::map<std::pair<std::size_t, int>, Counted> skipped_;  // by run and process
+  std::map<std::pair<std::size_t, int>, Counted> unrun_;
   std::map<std::pair<std::size_t, int>, Counted> failed_;
   std::map<std::pair<std::size_t, int>, Counted> dropped_;
   std::optional<SimUse> first_failed_;

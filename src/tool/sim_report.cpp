@@ -222,6 +222,10 @@ std::string SimReport::notes() const {
     note(fmt::format("results are garbage, because {}{} of kernels {} skipped (kernels=skip)",
                      skipped.is_exact ? "" : "at least ", counted(skipped.count, "launch"),
                      skipped.count == 1 ? "was" : "were"));
+  if (const std::uint64_t unrun = findings.unrun_operations(); unrun != 0)
+    note(fmt::format(
+        "{} had not run when the program ended, because nothing waited, and {} not checked",
+        counted(unrun, "operation"), unrun == 1 ? "was" : "were"));
   if (const std::string& runtime = findings.nvidia_runtime(); !runtime.empty())
     note(fmt::format(
         "{} has NVIDIA's CUDA runtime in it, which does not run on the simulated driver{}", runtime,
@@ -271,6 +275,7 @@ nlohmann::ordered_json SimReport::json() const {
           {"processes", findings.processes()},
           {"nvidia_runtime", std::move(runtime)},
           {"skipped_launches", findings.skipped_launches().count},
+          {"unrun_operations", findings.unrun_operations()},
           {"failed_calls", findings.failed_calls().counted.count},
           {"dropped_findings", findings.dropped()},
           {"unreadable_lines", findings.unfinished()},

@@ -310,6 +310,13 @@ static void release_at_exit(void) {
   prepare();
 }
 
+/* Two fills that nothing orders and nothing waits for. */
+static void unwaited(void) {
+  prepare();
+  produce();
+  CHECK(cuMemsetD8Async(memory, 2, kBytes, copies));
+}
+
 static void nothing(void) {
   (void)kOfRuntime;
 }
@@ -333,6 +340,7 @@ static const struct {
               {"version", version},
               {"ordered", ordered},
               {"two-fills", two_fills},
+              {"unwaited", unwaited},
               {"sometimes", sometimes},
               {"leak", leak},
               {"stall", stall},

@@ -286,8 +286,8 @@ class Json(SimTest):
         self.assertEqual(
             list(report),
             ["exit_code", "configuration", "findings", "runs", "processes", "nvidia_runtime",
-             "skipped_launches", "failed_calls", "dropped_findings", "unreadable_lines",
-             "not_checked", "inner_commands"],
+             "skipped_launches", "unrun_operations", "failed_calls", "dropped_findings",
+             "unreadable_lines", "not_checked", "inner_commands"],
         )
         self.assertEqual(report["exit_code"], 1)
         self.assertIn("devices=2", report["configuration"])

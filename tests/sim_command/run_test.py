@@ -222,6 +222,16 @@ class Run(SimTest):
         self.assert_findings(outcome)
         self.assertEqual(outcome.err, "berth sim: no findings\n")
 
+    def test_work_that_never_runs_is_counted(self):
+        outcome = self.cases("unwaited")
+        self.assertEqual(outcome.report["unrun_operations"], 0, outcome.story)
+        outcome = self.cases("unwaited", options=("--set", "progress=manual"))
+        self.assertEqual(outcome.exit_code, 0, outcome.story)
+        line = ("2 operations had not run when the program ended, because nothing waited, and were "
+                "not checked")
+        self.assertEqual(outcome.err.count(line), 1, outcome.story)
+        self.assertEqual(outcome.report["unrun_operations"], 2)
+
     def test_kernels_are_refused_with_the_reason_or_skipped_with_a_count(self):
         outcome = self.cases("launch")
         self.assertEqual(outcome.exit_code, 9, outcome.story)

@@ -121,7 +121,8 @@ CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   state.scheduler.hold();
   const Ticket free =
       state.scheduler.submit(*found, DepartWork{std::make_shared<const Range>(*range)});
-  state.pools.find(range->pool)->release(state, *range, {free, found->order.latest, found->order.clock});
+  state.pools.find(range->pool)
+      ->release(state, *range, {free, found->order.latest, found->order.clock});
   state.addresses.remove_in_order(pointer);
   state.scheduler.release();
   return call.end_submission(*found);

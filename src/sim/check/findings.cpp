@@ -119,6 +119,13 @@ void Findings::note_skipped_launches(std::uint64_t count, bool is_final) {
       count));
 }
 
+void Findings::note_unrun_operations(std::uint64_t count, bool is_final) {
+  if (file_.note_count("unrun_operations", count, is_final) || !config_.checks.any_use()) return;
+  write_to_stderr(format_text(
+      "simulated driver: {} operations had not run when the program ended, and were not checked\n",
+      count));
+}
+
 std::vector<std::string> Findings::take() {
   std::vector<std::string> taken = std::exchange(lines_, {});
   if (dropped_ != 0) taken.push_back(format_text("and {} more", std::exchange(dropped_, 0)));

@@ -12,6 +12,7 @@
 //   {"record":"inner_command","pid":7}   a `berth sim` that reports the findings of its program
 //   {"record":"private_table","pid":7,"module":"./program"}   which asked for one
 //   {"record":"skipped_launches","pid":7,"count":9,"final":true}   not final: and maybe more since
+//   {"record":"unrun_operations","pid":7,"count":3,"final":true}
 //   {"record":"failed_calls","pid":7,"count":2,"final":true}       the same of calls
 //   {"record":"failed_call","pid":7,"call":"cuMemFree (call 7)","error":"...","frames":[...]}
 //                                        the first of them

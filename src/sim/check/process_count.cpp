@@ -6,13 +6,18 @@
 
 namespace berth::sim {
 
+void ProcessCount::watch_exit() {
+  if (!findings_.alone()) return;
+  const pid_t own = getpid();
+  if (process_ == own) return;
+  static_cast<void>(process_ != 0 || std::atexit(at_exit_) == 0);
+  process_ = own;
+  count_ = 0;
+}
+
 bool ProcessCount::add() {
   if (!findings_.alone()) return false;
-  if (const pid_t own = getpid(); process_ != own) {
-    static_cast<void>(process_ != 0 || std::atexit(at_exit_) == 0);
-    process_ = own;
-    count_ = 0;
-  }
+  watch_exit();
   ++count_;
   if (std::has_single_bit(count_)) tell(false);
   return count_ == 1;

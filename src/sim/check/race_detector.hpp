@@ -38,8 +38,8 @@ class RaceDetector {
            const Arrival* arrival = nullptr);
   /// `call` is about to free `range`, and does not wait for completed or pending work.
   void check_end(State& state, const Range& range, CallSite call);
-  /// `free`, an operation that runs, frees `range`, pool memory that is not there. Nothing orders it
-  /// after the allocation if that is pending.
+  /// `free`, an operation that runs, frees `range`, pool memory that is not there. If the
+  /// allocation is pending, nothing orders the free after it.
   void check_order(State& state, const Use& free, const Range& range);
   /// The calling thread uses the part of `bytes` at `address` that is pinned or managed memory.
   void use_by_host(State& state, UseKind kind, std::uint64_t address, std::uint64_t bytes);

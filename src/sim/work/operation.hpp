@@ -162,11 +162,15 @@ inline bool calls_program(const Work& work) {
                            : std::holds_alternative<HostFunctionWork>(work);
 }
 
+inline bool reads_or_writes(const Work& work) {
+  return std::holds_alternative<CopyWork>(work) || std::holds_alternative<FetchWork>(work) ||
+         std::holds_alternative<MemsetWork>(work) || std::holds_alternative<KernelWork>(work);
+}
+
 /// Whether it uses memory in the sense of the race detector.
 inline bool uses_memory(const Work& work) {
-  return std::holds_alternative<CopyWork>(work) || std::holds_alternative<FetchWork>(work) ||
-         std::holds_alternative<MemsetWork>(work) || std::holds_alternative<KernelWork>(work) ||
-         std::holds_alternative<ArriveWork>(work) || std::holds_alternative<DepartWork>(work);
+  return reads_or_writes(work) || std::holds_alternative<ArriveWork>(work) ||
+         std::holds_alternative<DepartWork>(work);
 }
 
 /// Whether a finding may name the call that submitted it: it uses memory, or waits for the program.

@@ -207,6 +207,10 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
     busy_.push_back(&stream);
   }
   if (needs_watch(progress_, operation)) silence_watch_.note_work();
+  if (!watches_exit_ && reads_or_writes(operation.work)) {
+    watches_exit_ = true;
+    state_.unrun_operations.watch_exit();
+  }
   const bool waits_for_value = std::holds_alternative<WaitValueWork>(operation.work);
   if (waits_for_value) {
     ++value_waits_;
@@ -216,6 +220,14 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
   const bool is_head = stream.queue.empty();
   stream.queue.push(std::move(operation));
   if (is_head) place(stream);
+}
+
+std::uint64_t Scheduler::unrun_uses() const {
+  std::uint64_t count = 0;
+  for (const Stream* stream : busy_)
+    stream->queue.for_each(
+        [&](const Operation& operation) { count += reads_or_writes(operation.work) ? 1 : 0; });
+  return count;
 }
 
 void Scheduler::release() {

@@ -112,6 +112,8 @@ class Scheduler {
 
   /// The streams with pending work, in no order.
   [[nodiscard]] std::span<const Stream* const> busy() const { return busy_; }
+  /// The number of pending operations that use memory.
+  [[nodiscard]] std::uint64_t unrun_uses() const;
   /// Queued waits for values of memory.
   [[nodiscard]] std::size_t value_waits() const { return value_waits_; }
   /// Calls `function` on the thread of host functions, which then has observed all of `done`.
@@ -237,6 +239,7 @@ class Scheduler {
   Turns turns_;                    // virtual time: those in Place::ready
   std::uint64_t heads_examined_ = 0;
   bool held_ = false;
+  bool watches_exit_ = false;  ///< work that uses memory has been pending
   std::uint64_t submissions_ = 0;
   std::uint64_t calls_begun_ = 0;
   std::uint64_t operations_run_ = 0;
