@@ -55,6 +55,14 @@ bool ask_order() {
 
 }  // namespace
 
+TEST_CASE_FIXTURE(EagerFixture, "host memory is freed beside graphs that allocate memory") {
+  const Owner owner(true);
+  OK(CU(cuMemFreeHost)(make_pinned(4096)));
+  owner.launch(make_stream());
+  OK(CU(cuCtxSynchronize)());
+  CHECK(sim.take_findings().empty());
+}
+
 TEST_CASE_FIXTURE(EagerFixture,
                   "another stream that uses a graph's memory must wait for the launch") {
   const CUstream first = make_stream();

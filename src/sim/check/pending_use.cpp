@@ -27,6 +27,7 @@ std::vector<Will> uses_of(const T&) {
 }
 
 std::vector<Will> uses_of(const ArriveWork& arrival) {
+  if (arrival.range == nullptr) return {};  // of a node of a graph
   return {{UseKind::begins, arrival.range->start, arrival.range->bytes}};
 }
 
