@@ -43,6 +43,7 @@ class Findings {
   }
   /// The number of launches skipped so far; `is_final`: the process ends.
   void note_skipped_launches(std::uint64_t count, bool is_final);
+  /// Only for the report of `berth sim`.
   void note_unrun_operations(std::uint64_t count, bool is_final);
 
  private:
