@@ -48,15 +48,10 @@ Config environment_config() {
 template <ProcessCount State::*count>
 void tell_at_exit() {
   if (!mutex.try_lock()) return;
-  if (State* const state = installed_state()) (state->*count).tell(true);
-  mutex.unlock();
-}
-
-void tell_unrun_at_exit() {
-  if (!mutex.try_lock()) return;
   if (State* const state = installed_state()) {
-    state->unrun_operations.set(state->scheduler.unrun_uses());
-    state->unrun_operations.tell(true);
+    if constexpr (count == &State::unrun_operations)
+      state->unrun_operations.set(state->scheduler.unrun_uses());
+    (state->*count).tell(true);
   }
   mutex.unlock();
 }
@@ -79,7 +74,8 @@ State::State(Config config_, bool alone)
       failed_calls(findings, &Findings::note_failed_calls, &tell_at_exit<&State::failed_calls>),
       skipped_launches(findings, &Findings::note_skipped_launches,
                        &tell_at_exit<&State::skipped_launches>),
-      unrun_operations(findings, &Findings::note_unrun_operations, &tell_unrun_at_exit),
+      unrun_operations(findings, &Findings::note_unrun_operations,
+                       &tell_at_exit<&State::unrun_operations>),
       order(config.checks.any_use(), config.threads == HostThreads::apart),
       races(config.checks.any_use(), order, findings),
       channels(config),

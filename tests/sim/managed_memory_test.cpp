@@ -225,6 +225,20 @@ TEST_CASE_FIXTURE(EagerFixture,
   OK(CU(cuMemFree)(memory));
 }
 
+TEST_CASE("the NUMA node of each simulated device is a location") {
+  SimFixture fixture("devices=2,memory=64MiB,numa=0/7");
+  const CUdeviceptr memory = make_managed(4096);
+  for (int device = 0; device < 2; ++device) {
+    int node = -1;
+    OK(CU(cuDeviceGetAttribute)(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device));
+    CHECK(CU(cuMemPrefetchAsync)(memory, 4096, {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}, 0,
+                                 nullptr) == CUDA_SUCCESS);
+  }
+  CHECK(CU(cuMemPrefetchAsync)(memory, 4096, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 3}, 0, nullptr) ==
+        CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFree)(memory));
+}
+
 TEST_CASE("advice about pageable memory is accepted where devices can access it") {
   const std::vector<unsigned char> pageable(4096);
   const CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};

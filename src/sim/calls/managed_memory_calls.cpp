@@ -2,10 +2,7 @@
 // Prefetches of managed memory, advice about it, and queries of both.
 // Source: CUDA Driver API, "Unified Addressing".
 #include <algorithm>
-#include <filesystem>
-#include <sched.h>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "sim/call.hpp"
@@ -15,7 +12,8 @@
 namespace berth::sim {
 namespace {
 
-constexpr const char* kNumaNodes = "/sys/devices/system/node/node";
+/// The NUMA node on which all threads of the program run.
+constexpr int kThreadsNode = 0;
 
 /// Whether [pointer, pointer + bytes) is inside one allocation of managed memory.
 bool is_managed(State& state, CUdeviceptr pointer, std::size_t bytes) {
@@ -37,15 +35,13 @@ CUmemLocation location_of(CUdevice device) {
   return {CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
-bool is_numa_node(int node) {
-  return node == 0 || (node > 0 && std::filesystem::exists(kNumaNodes + std::to_string(node)));
-}
-
-/// The NUMA node of the processor on which the calling thread runs.
-int current_numa_node() {
-  unsigned processor = 0;
-  unsigned node = 0;
-  return getcpu(&processor, &node) == 0 ? static_cast<int>(node) : 0;
+/// Of the simulated machine: those of its devices, and the one on which threads run.
+bool is_numa_node(const State& state, int node) {
+  return node == kThreadsNode ||
+         std::any_of(state.devices.begin(), state.devices.end(), [&](const Device& device) {
+           const int physical = device.facts.physical();
+           return node >= 0 && state.config.numa_of(physical) == node;
+         });
 }
 
 /// Checks a location, and replaces the current node by its number.
@@ -54,9 +50,9 @@ CUresult resolve_location(const State& state, CUmemLocation& location) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
       return state.is_ordinal(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      return is_numa_node(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+      return is_numa_node(state, location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-      location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, current_numa_node()};
+      location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, kThreadsNode};
       return CUDA_SUCCESS;
     case CU_MEM_LOCATION_TYPE_HOST:
       return CUDA_SUCCESS;

@@ -6,18 +6,18 @@
 
 namespace berth::sim {
 
-void ProcessCount::watch_exit() {
-  if (!findings_.alone()) return;
-  const pid_t own = getpid();
-  if (process_ == own) return;
-  static_cast<void>(process_ != 0 || std::atexit(at_exit_) == 0);
-  process_ = own;
-  count_ = 0;
+bool ProcessCount::watch_exit() {
+  if (!findings_.alone()) return false;
+  if (const pid_t own = getpid(); process_ != own) {
+    static_cast<void>(process_ != 0 || std::atexit(at_exit_) == 0);
+    process_ = own;
+    count_ = 0;
+  }
+  return true;
 }
 
 bool ProcessCount::add() {
-  if (!findings_.alone()) return false;
-  watch_exit();
+  if (!watch_exit()) return false;
   ++count_;
   if (std::has_single_bit(count_)) tell(false);
   return count_ == 1;

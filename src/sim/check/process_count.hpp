@@ -22,8 +22,9 @@ class ProcessCount {
 
   /// Returns whether it is the first one of this process.
   bool add();
-  /// `at_exit` will be called even if nothing is added, and may set the count.
-  void watch_exit();
+  /// `at_exit` will be called even if nothing is added, and may set the count. False if a test
+  /// takes the findings.
+  bool watch_exit();
   void set(std::uint64_t count) { count_ = count; }
   /// `is_final`: the process ends.
   void tell(bool is_final);

@@ -109,6 +109,7 @@ class MemoryPool {
 };
 
 using MemoryPools = HandleTable<MemoryPool, HandleKind::memory_pool>;
+
 /// Called when the host has waited: pools return memory above their release thresholds, and empty
 /// destroyed pools are removed.
 void synchronize_pools(State& state);

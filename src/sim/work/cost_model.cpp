@@ -152,11 +152,11 @@ Engine route_of_pages(int from, int to) {
   if (to < 0) return Engine::device_to_host;
   return from < 0 ? Engine::host_to_device : Engine::device_to_device;
 }
+std::uint64_t route_ns(Engine route, std::uint64_t bytes) {
+  return moving_ns(route, bytes);
+}
 std::uint64_t page_migration_ns(Engine route, std::uint64_t bytes) {
   return moving_ns(route, kMigrationFactor * bytes);
-}
-std::uint64_t remote_use_ns(Engine route, std::uint64_t bytes) {
-  return moving_ns(route, bytes);
 }
 std::uint64_t host_copy_ns(std::uint64_t bytes) {
   return at_rate(bytes, kHostCopyBytesPerNs);

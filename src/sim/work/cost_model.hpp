@@ -34,9 +34,10 @@ std::uint64_t further_transfer_ns(Engine engine, std::uint64_t bytes);
 std::uint64_t pageable_transfer_ns(std::uint64_t bytes);
 /// The engine whose rate pages of managed memory move at, from one device to another; -1: the host.
 Engine route_of_pages(int from, int to);
-/// The moves of pages of managed memory to the device that uses them, and uses from a distance.
+/// A prefetch of managed memory by this route, or a use of it where it is, without latency.
+std::uint64_t route_ns(Engine route, std::uint64_t bytes);
+/// The moves of its pages to the device that uses them.
 std::uint64_t page_migration_ns(Engine route, std::uint64_t bytes);
-std::uint64_t remote_use_ns(Engine route, std::uint64_t bytes);
 /// A copy by the host.
 std::uint64_t host_copy_ns(std::uint64_t bytes);
 /// Allocating `bytes` of pinned memory, and pinning existing `bytes`.

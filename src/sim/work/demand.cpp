@@ -45,7 +45,7 @@ Demand demand(State& state, const PrefetchWork& prefetch) {
     if (advice.resident == prefetch.slot) return;
     const Engine route = route_of_pages(advice.resident, prefetch.slot);
     if (own.engine == Engine::none || route != Engine::device_to_device) own.engine = route;
-    own.ns += remote_use_ns(route, bytes);
+    own.ns += route_ns(route, bytes);
   };
   state.advice.visit(prefetch.address, prefetch.bytes, add);
   if (own.ns != 0) own.ns += transfer_ns(own.engine, 0);

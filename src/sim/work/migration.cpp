@@ -47,7 +47,7 @@ std::uint64_t migration_ns(State& state, int slot, const Work& work) {
     state.advice.visit(address, bytes, [&](const Advice& advice, std::uint64_t stretch) {
       if (advice.resident == slot) return;
       const Engine route = route_of_pages(advice.resident, slot);
-      ns += is_used_remotely(state, advice, slot) ? remote_use_ns(route, stretch)
+      ns += is_used_remotely(state, advice, slot) ? route_ns(route, stretch)
                                                   : page_migration_ns(route, stretch);
     });
   });
