@@ -170,9 +170,9 @@ BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
 
 /// Sets the hard and the soft limit of a device's memory, or of a private pool, in bytes, from now
 /// on. No growth exceeds `bytes_reserved_max`. Beyond `bytes_reserved_soft_max`, cached memory
-/// without pending work is returned before growth. A soft limit above the hard one has
-/// no effect; 0 is a limit too. Memory that exceeds a new limit stays until it is trimmed. Only for
-/// the allocator of a device or of a pool.
+/// without pending work is returned before growth. A soft limit above the hard one has no effect; 0
+/// is a limit too. Memory that exceeds a new limit stays until it is trimmed. Only for the
+/// allocator of a device or of a pool.
 BERTH_API berth_status berth_allocator_set_limits(berth_allocator* allocator,
                                                   size_t bytes_reserved_max,
                                                   size_t bytes_reserved_soft_max);

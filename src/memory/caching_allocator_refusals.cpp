@@ -27,9 +27,9 @@ DriverMemory query_driver_memory(DeviceContext& context) {
 }  // namespace
 
 void CachingAllocator::refuse_impossible(const Request& request) {
+  const std::size_t capacity = reserve_.capacity_bytes();
   // Memory beyond a limit that was lowered can serve requests too.
-  const std::size_t capacity = std::max(reserve_.capacity_bytes(), reserve_.budget().reserved());
-  if (request.bytes_requested <= capacity) return;
+  if (request.bytes_requested <= std::max(capacity, reserve_.budget().reserved())) return;
   const MutexLock lock(heap_.mutex);
   ++heap_.counters.out_of_memory;
   if (request.bytes_requested <= reserve_.source_capacity_bytes())

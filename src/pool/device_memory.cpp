@@ -146,12 +146,10 @@ void DeviceMemory::deallocate_used(void* data, StreamRef user) {
 }
 
 void DeviceMemory::record_stream(void* data, StreamRef stream) {
-  if (data == nullptr) return;
   with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
 }
 
 void DeviceMemory::record_use(void* data, StreamRef stream) {
-  if (data == nullptr) return;
   with_pool_of(data, [&](DevicePool& pool) { pool.record_use(data, stream); });
 }
 
