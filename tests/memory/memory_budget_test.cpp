@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/memory_budget.hpp"
 
+#include <atomic>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -51,6 +53,33 @@ TEST_CASE("the soft limit refuses nothing and reports the excess") {
   CHECK(part.excess() == 20);
   part.set_limits({.soft_max = 5});
   CHECK(part.excess() == 25);
+}
+
+TEST_CASE("a wait for changes ends with a change in any part, and needs one that is under way") {
+  MemoryBudget whole({});
+  MemoryBudget growing({}, &whole);
+  MemoryBudget part({}, &whole);
+  MemoryBudget* waiting = nullptr;
+  SUBCASE("in the same part") { waiting = &growing; }
+  SUBCASE("in another part") { waiting = &part; }
+  SUBCASE("in the whole") { waiting = &whole; }
+  CHECK_FALSE(waiting->wait_for_changes());
+  {
+    const MemoryBudget::Change lasting(growing);  // whenever the thread asks, one is under way
+    std::atomic<bool> has_ended = false;
+    bool has_waited = false;
+    std::thread thread([&] {
+      has_waited = waiting->wait_for_changes();
+      has_ended = true;
+    });
+    while (!has_ended) {
+      const MemoryBudget::Change brief(growing);
+      std::this_thread::yield();
+    }
+    thread.join();
+    CHECK(has_waited);
+  }
+  CHECK_FALSE(waiting->wait_for_changes());
 }
 
 }  // namespace memory_budget_test

@@ -300,6 +300,19 @@ TEST_CASE_FIXTURE(CacheFixture, "more streams than places evict each other witho
   CHECK(flush().size() == blocks.size() - 1);
 }
 
+TEST_CASE_FIXTURE(CacheFixture, "a stream that took another's place does not get its blocks") {
+  int refused = 0;
+  for (OwnerId other = 3; other < 200; ++other) {
+    const StreamKey other_stream = other * 0x1000;
+    cache.add_route(other, other_stream);
+    Block& red = block(512, kRed);
+    if (!put(red)) ++refused;
+    CHECK(cache.take(512, other_stream) == nullptr);
+    flush();
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE_FIXTURE(CacheFixture, "a flush returns each block once, of all streams or of one") {
   Block& a = block(512, kRed);
   Block& b = block(4096, kRed);

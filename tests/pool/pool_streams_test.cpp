@@ -23,8 +23,29 @@ TEST_CASE("a closed pool with a live block is notified of destroyed streams") {
   }
   live.reset();
   test.memory.trim();
+  CHECK(test.simulator.calls("cuCtxSynchronize") == 0);
   CHECK(test.memory.pool_snapshots().empty());
   CHECK(test.counters().bytes_reserved.current == 0);
+}
+
+TEST_CASE("a closed pool is notified that a stream goes away that uses its live block") {
+  MemoryTest test(small_device(64_MiB, sim::Progress::manual));
+  const Stream own = test.stream();
+  Allocation live;
+  {
+    const Stream user = test.stream();
+    MemoryPool pool = test.memory.create_pool({.name = "pool"});
+    live = pool.allocate(2_MiB, own);
+    live.record_stream(user);
+    test.log.submit(user, "use");
+  }
+  live.reset();  // marks the use, and must not name the stream
+  test.simulator.run_all();
+  test.memory.trim();
+  CHECK(test.simulator.calls("cuCtxSynchronize") == 0);
+  CHECK(test.memory.pool_snapshots().empty());
+  CHECK(test.counters().bytes_reserved.current == 0);
+  CHECK(test.reports.all().empty());
 }
 
 TEST_CASE("closing a pool waits for work of foreign streams") {
