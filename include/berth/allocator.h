@@ -277,9 +277,9 @@ typedef struct berth_pinned_counters {
 /// Only for the pinned allocator, like the next function.
 BERTH_API berth_status berth_allocator_get_pinned_counters(berth_allocator* allocator,
                                                            berth_pinned_counters* counters);
-/// Waits until the background thread has finished the growth that earlier allocations requested,
-/// which may end below the low-water mark: PinnedAllocator::finish_growth() (pinned_allocator.hpp).
-BERTH_API berth_status berth_allocator_finish_growth(berth_allocator* allocator);
+/// Waits until the background thread has done the work that earlier calls requested. Growth may end
+/// below the low-water mark: PinnedAllocator::finish_background_work() (pinned_allocator.hpp).
+BERTH_API berth_status berth_allocator_finish_background_work(berth_allocator* allocator);
 /// The start of the live block or registration that contains `data`; null if there is none, and for
 /// null. Only for the pinned allocator.
 BERTH_API berth_status berth_allocator_find_pinned(berth_allocator* allocator, const void* data,

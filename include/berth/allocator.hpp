@@ -51,8 +51,7 @@ class BERTH_API Allocator {
   ///           each one that berth owns, a capture query, and an event record if the stream is not
   ///           captured. For a stream that berth does not own, the next call that names the stream
   ///           makes both calls, because its handle may be gone now. HostAllocator makes them here
-  ///           for every stream. Streams of record_use() cost no call. One exception:
-  ///           PinnedAllocatorOptions::bytes_cached_max.
+  ///           for every stream. Streams of record_use() cost no call.
   /// Errors    InvalidArgument: a pointer that is not from this allocator, points into a block, or
   ///           was freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;

@@ -25,11 +25,10 @@ struct PinnedAllocatorOptions {
   /// segments are returned before a request fails: the least recently used ones, and only as many
   /// as the request lacks. Memory of register_memory() does not count.
   std::optional<std::size_t> bytes_reserved_max = std::nullopt;
-  /// Maximum bytes that stay cached after a free; nullopt: no limit. A free that leaves more
-  /// returns whole segments, least recently used first, unless a block in them is in use. At least
-  /// low_water_bytes + segment_bytes, unless low_water_bytes is 0. The free that returns a segment
-  /// makes driver calls, and the driver waits in them for all pending work of the devices: do not
-  /// set this limit if a thread that frees must also release work that waits for the host.
+  /// Maximum bytes that stay cached; nullopt: no limit. After a free that leaves more, a thread of
+  /// the allocator returns whole segments, least recently used first, unless a block in them is in
+  /// use. The thread that frees does not wait for that, because the driver may wait for all pending
+  /// work of the devices. At least low_water_bytes + segment_bytes, unless low_water_bytes is 0.
   std::optional<std::size_t> bytes_cached_max = std::nullopt;
   /// The part by which pinned memory may exceed its peak of active bytes before growth returns
   /// cached segments; 0.05 is 5 %. For programs whose sizes keep changing, this trades more
@@ -217,12 +216,13 @@ class BERTH_API PinnedAllocator final : public Allocator {
   [[nodiscard]] MemorySnapshot snapshot() const override;
   void validate() const override;
 
-  /// Waits until the background thread has finished the growth that earlier allocations requested.
-  /// That growth ends at bytes_reserved_max, and at the first refusal of the driver, which is
-  /// reported; so less than low_water_bytes may be free after the call. The allocator tries again
-  /// after later allocations, less and less often while the driver refuses.
-  /// Blocking  While it pins. No effect without low_water_bytes, and in a forked child.
-  void finish_growth();
+  /// Waits until the background thread has done the work that earlier calls requested: the growth
+  /// for low_water_bytes, and the return of memory beyond bytes_cached_max. Growth ends at
+  /// bytes_reserved_max, and at the first refusal of the driver, which is reported; so less than
+  /// low_water_bytes may be free after the call. The allocator tries again after later allocations,
+  /// less and less often while the driver refuses.
+  /// Blocking  While it pins and unpins. No effect without these options, and in a forked child.
+  void finish_background_work();
 
  private:
   friend class HostRegistration;

@@ -117,6 +117,6 @@ berth_status berth_allocator_get_pinned_counters(berth_allocator* allocator,
   });
 }
 
-berth_status berth_allocator_finish_growth(berth_allocator* allocator) {
-  return guarded([&] { to_pinned_allocator(allocator).finish_growth(); });
+berth_status berth_allocator_finish_background_work(berth_allocator* allocator) {
+  return guarded([&] { to_pinned_allocator(allocator).finish_background_work(); });
 }

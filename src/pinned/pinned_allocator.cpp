@@ -187,8 +187,8 @@ void PinnedAllocator::validate() const {
   if (heaps_) heaps_->validate();
 }
 
-void PinnedAllocator::finish_growth() {
-  if (heaps_) heaps_->finish_growth();
+void PinnedAllocator::finish_background_work() {
+  if (heaps_) heaps_->finish_background_work();
 }
 
 HostRegistration& HostRegistration::operator=(HostRegistration&& other) noexcept {

@@ -196,16 +196,6 @@ PinnedHeaps::Heap* PinnedHeaps::free_in_heap(void* data, Heap* freed) {
   return freed;
 }
 
-void PinnedHeaps::deallocate_without_driver(void* data) noexcept {
-  Heap* const freed = free_in_heap(data, nullptr);
-  if (freed == nullptr || !may_exceed_cache(*freed)) return;
-  limits_cache_of_ = freed;
-  try {
-    background_.request();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next free tries again
-  }
-}
-
 PinnedHeaps::Heap* PinnedHeaps::owner_of(const void* data) const {
   Heap* owner = nullptr;
   for_each([&](Heap& heap) {

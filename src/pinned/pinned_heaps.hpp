@@ -54,10 +54,8 @@ class PinnedHeaps {
     const bool is_cached = heap != nullptr && heap->allocator.try_cache_free(data);
     if (is_cached && bytes_cached_max_ == MemoryBudget::kNoLimit) [[likely]]
       return;
-    limit_cache(free_in_heap(data, is_cached ? heap : nullptr));
+    request_return(free_in_heap(data, is_cached ? heap : nullptr));
   }
-  /// The same, but the background thread returns what is cached beyond the limit.
-  void deallocate_without_driver(void* data) noexcept;
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
   void keep_for_graph(void* data, StreamRef stream);
@@ -75,7 +73,7 @@ class PinnedHeaps {
   void reset_peaks();
   [[nodiscard]] MemorySnapshot snapshot() const;
   void validate() const;
-  void finish_growth() { background_.wait_until_done(); }
+  void finish_background_work() { background_.wait_until_done(); }
 
   /// Not in a forked child.
   [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
@@ -136,16 +134,18 @@ class PinnedHeaps {
   std::size_t release_others(const Heap& asking, std::size_t bytes,
                              CachingAllocator::HostWait wait);
   void request_growth(Heap& heap) noexcept;
+  /// If more may be cached than the limit allows, the background thread will return it: a thread
+  /// that frees may be the one to open a gate, and the driver may wait for the devices. `freed`:
+  /// the heap of the free; null: no effect.
+  void request_return(Heap* freed) noexcept;
   /// Waits for launches of graphs, or on streams, that were destroyed since.
   void wait_for_launches() noexcept;
   /// The work of the background thread.
   void run_in_background() noexcept;
   void grow_ahead(Heap& heap) noexcept;
   void note_failure(Heap& heap, std::string_view why) noexcept;
-  /// Returns the memory that is cached beyond the limit. `freed`: the heap of the last free; null:
-  /// no effect.
-  void limit_cache(Heap* freed) noexcept;
   [[nodiscard]] bool may_exceed_cache(Heap& freed);
+  /// Returns the memory that is cached beyond the limit. `freed`: the heap of the last free.
   void return_excess(Heap& freed) noexcept;
 
   const ForkOrigin origin_;

@@ -74,8 +74,13 @@ void PinnedHeaps::note_failure(Heap& heap, std::string_view why) noexcept {
   });
 }
 
-void PinnedHeaps::limit_cache(Heap* freed) noexcept {
-  if (freed != nullptr && may_exceed_cache(*freed)) return_excess(*freed);
+void PinnedHeaps::request_return(Heap* freed) noexcept {
+  if (freed == nullptr || !may_exceed_cache(*freed)) return;
+  limits_cache_of_ = freed;
+  try {
+    background_.request();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next free tries again
+  }
 }
 
 bool PinnedHeaps::may_exceed_cache(Heap& freed) {

@@ -6,7 +6,7 @@
 namespace berth {
 
 void StagingDeleter::operator()(std::byte* data) const noexcept {
-  owner->heaps_->deallocate_without_driver(data);
+  owner->heaps_->deallocate(data);
 }
 
 StagingBlock allocate_staging(PinnedAllocator& pinned, std::size_t bytes,

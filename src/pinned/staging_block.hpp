@@ -12,8 +12,7 @@ namespace berth {
 
 struct StagingDeleter {
   /// Makes no driver call, unless a stream is recorded on the block: then the driver may be called
-  /// for an event. Memory that is cached beyond the limit is returned by the allocator's background
-  /// thread.
+  /// for an event.
   void operator()(std::byte* data) const noexcept;
 
   PinnedAllocator* owner = nullptr;

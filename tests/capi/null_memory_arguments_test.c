@@ -113,7 +113,7 @@ static void memory_functions(const struct machine* machine) {
   CHECK_REFUSED("range", berth_allocator_get_pinned_range(pinned, &data, NULL));
   CHECK_REFUSED("allocator", berth_allocator_get_pinned_counters(NULL, &counters));
   CHECK_REFUSED("counters", berth_allocator_get_pinned_counters(pinned, NULL));
-  CHECK_REFUSED("allocator", berth_allocator_finish_growth(NULL));
+  CHECK_REFUSED("allocator", berth_allocator_finish_background_work(NULL));
   CHECK_REFUSED("runtime", berth_device_get_bytes_of_part(NULL, machine->device, 0.5, &bytes));
   CHECK_REFUSED("bytes", berth_device_get_bytes_of_part(runtime, machine->device, 0.5, NULL));
   CHECK(data == NULL && !is_for_graphs && bytes == 0);

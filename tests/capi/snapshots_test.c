@@ -117,7 +117,7 @@ static void pinned_memory_has_options_and_counters(const struct machine* machine
   berth_pinned_counters counters = BERTH_PINNED_COUNTERS_INIT;
   CHECK_OK(berth_allocator_get_pinned_counters(machine->pinned, &counters));
   CHECK(counters.segments_by_callers > 0 && counters.bytes_registered == 0);
-  CHECK_OK(berth_allocator_finish_growth(machine->pinned));
+  CHECK_OK(berth_allocator_finish_background_work(machine->pinned));
   CHECK_OK(berth_allocator_deallocate(machine->pinned, data));
   CHECK_OK(berth_allocator_get_pinned_range(machine->pinned, data, &range));
   CHECK(range.data == NULL && range.numa_node == -1);

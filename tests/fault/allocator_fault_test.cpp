@@ -209,6 +209,7 @@ TEST_CASE("pinned memory near several devices survives each driver call that fai
     return Step{"free block " + std::to_string(block), [=](World& world) {
                   void* const data = world.blocks[block].release();
                   CHECK_NOTHROW(world.pinned->deallocate(data));
+                  world.pinned->finish_background_work();
                 }};
   };
   sim::Config config = small_device(64_MiB, sim::Progress::manual);

@@ -180,7 +180,7 @@ TEST_CASE("host_memory_sweep: allocating and freeing pinned memory") {
   sweep(over_cache, PinnedAllocatorOptions{.bytes_cached_max = 64_KiB, .segment_bytes = 64_KiB});
   const PinnedOperation ahead = {"with a thread that grows", [](PinnedWorld& w) {
                                    keep(w, w.memory->allocate(400_KiB));
-                                   w.memory->finish_growth();
+                                   w.memory->finish_background_work();
                                  }};
   sweep(ahead, PinnedAllocatorOptions{.segment_bytes = 64_KiB, .low_water_bytes = 64_KiB});
 }
@@ -297,7 +297,7 @@ TEST_CASE("host_memory_sweep: giving pinned memory back, and looking at it") {
       {"reset_peaks", [](PinnedWorld& w) { w.memory->reset_peaks(); }},
       {"snapshot", [](PinnedWorld& w) { static_cast<void>(w.memory->snapshot()); }},
       {"validate", [](PinnedWorld& w) { w.memory->validate(); }},
-      {"finish_growth", [](PinnedWorld& w) { w.memory->finish_growth(); }},
+      {"finish_background_work", [](PinnedWorld& w) { w.memory->finish_background_work(); }},
   };
   with_each_source([&](const PinnedAllocatorOptions& options) { sweep_all(operations, options); });
 }

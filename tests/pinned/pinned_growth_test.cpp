@@ -37,7 +37,7 @@ TEST_CASE("without a low water mark every segment is obtained by the call that n
   PinnedTest test({}, {.segment_bytes = 1_MiB});
   std::vector<Allocation> blocks;
   for (int index = 0; index < 40; ++index) blocks.push_back(test.memory.allocate(100'000));
-  test.memory.finish_growth();
+  test.memory.finish_background_work();
   const PinnedGrowthCounters growth = test.memory.growth_counters();
   CHECK(growth.segments_by_callers == 4);
   CHECK(growth.segments_in_background == 0);
@@ -61,13 +61,13 @@ TEST_CASE("below the low water mark memory is obtained in the background") {
   PinnedTest test({}, kAhead);
   std::vector<Allocation> blocks;
   blocks.push_back(test.memory.allocate(100'000));
-  test.memory.finish_growth();
+  test.memory.finish_background_work();
   CHECK(test.memory.growth_counters().segments_by_callers == 1);
   CHECK(test.memory.growth_counters().segments_in_background >= 1);
   CHECK(test.cached() >= 4_MiB);
   for (int index = 0; index < 400; ++index) {  // 40 MB
     blocks.push_back(test.memory.allocate(100'000));
-    test.memory.finish_growth();
+    test.memory.finish_background_work();
     CHECK(test.cached() >= 4_MiB);
   }
   CHECK(test.memory.growth_counters().segments_by_callers == 1);
@@ -82,7 +82,7 @@ TEST_CASE("one step of background growth is the missing bytes, at most 1 GiB") {
   config.same_host_address = false;  // the driver's pages, which nothing touches
   PinnedTest test(config, {.segment_bytes = 1_MiB, .low_water_bytes = 2_GiB + 512_MiB});
   const Allocation block = test.memory.allocate(600_KiB);
-  test.memory.finish_growth();
+  test.memory.finish_background_work();
   std::vector<std::size_t> sizes;
   for (const SegmentInfo& segment : test.memory.snapshot().segments) sizes.push_back(segment.bytes);
   std::ranges::sort(sizes);
@@ -100,7 +100,7 @@ TEST_CASE("background growth stops at the limit without a failure") {
   std::vector<Allocation> blocks;
   for (int index = 0; index < 20; ++index) {
     blocks.push_back(test.memory.allocate(100'000));
-    test.memory.finish_growth();
+    test.memory.finish_background_work();
     CHECK(test.reserved() <= 3_MiB);
   }
   CHECK(test.memory.growth_counters().failures_in_background == 0);
@@ -119,7 +119,7 @@ TEST_CASE("a failure of background growth is reported once and never thrown to c
   std::vector<Allocation> blocks;
   const auto allocate = [&] {
     blocks.push_back(test.memory.allocate(1000));
-    test.memory.finish_growth();
+    test.memory.finish_background_work();
     check_whole(test.memory);
   };
   allocate();  // call 2
@@ -136,7 +136,7 @@ TEST_CASE("a failure of background growth is reported once and never thrown to c
   CHECK(test.reports.all().size() == 1);
   test.memory.trim();
   blocks.push_back(test.memory.allocate(1000));
-  test.memory.finish_growth();  // call 5
+  test.memory.finish_background_work();  // call 5
   CHECK(test.memory.growth_counters().failures_in_background == 3);
   CHECK(test.reports.all().size() == 2);
 }
@@ -165,7 +165,7 @@ TEST_CASE("threads allocate during background growth, and the counters stay cons
   std::thread other([&] { work(1); });
   work(2);
   other.join();
-  test.memory.finish_growth();
+  test.memory.finish_background_work();
   CHECK(test.counters().blocks_allocated.current == 0);
   check_whole(test.memory);
 }
@@ -196,7 +196,7 @@ TEST_CASE("a forked child neither grows nor waits, and the parent's thread conti
   const Allocation block = test.memory.allocate(100'000);
   void* const freed_by_child = block.data();
   const auto code = exit_code_of([&] {
-    test.memory.finish_growth();
+    test.memory.finish_background_work();
     const bool refused = is_refused_after_fork([&] { (void)test.memory.allocate(200'000); }) &&
                          is_refused_after_fork([&] { (void)test.memory.counters(); });
     test.memory.deallocate(freed_by_child);
@@ -208,7 +208,7 @@ TEST_CASE("a forked child neither grows nor waits, and the parent's thread conti
   });
   CHECK(code == 7);
   const Allocation more = test.memory.allocate(3_MiB);
-  test.memory.finish_growth();
+  test.memory.finish_background_work();
   CHECK(test.cached() >= 4_MiB);
 }
 

@@ -70,6 +70,20 @@ TEST_CASE_FIXTURE(EagerFixture, "a lower threshold takes effect at the next sync
   CHECK(reserved(pool) == 0);
 }
 
+TEST_CASE_FIXTURE(EagerFixture, "growth beyond the threshold returns idle memory that was kept") {
+  const CUmemoryPool pool = default_pool();
+  const CUstream stream = make_stream();
+  set_threshold(pool, 2 * kGranule);
+  OK(CU(cuMemFreeAsync)(allocate_async(kGranule, stream), stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(reserved(pool) == kGranule);
+  const CUdeviceptr large = allocate_async(2 * kGranule, stream);
+  CHECK(reserved(pool) == 3 * kGranule);
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(reserved(pool) == 2 * kGranule);
+  OK(CU(cuMemFreeAsync)(large, stream));
+}
+
 TEST_CASE_FIXTURE(ManualFixture, "a free that the host observes late is returned late") {
   const CUmemoryPool pool = default_pool();
   const CUstream stream = make_stream();
