@@ -60,9 +60,15 @@ TEST_CASE("a wait for changes ends with a change in any part, and needs one that
   MemoryBudget growing({}, &whole);
   MemoryBudget part({}, &whole);
   MemoryBudget* waiting = nullptr;
-  SUBCASE("in the same part") { waiting = &growing; }
-  SUBCASE("in another part") { waiting = &part; }
-  SUBCASE("in the whole") { waiting = &whole; }
+  SUBCASE("in the same part") {
+    waiting = &growing;
+  }
+  SUBCASE("in another part") {
+    waiting = &part;
+  }
+  SUBCASE("in the whole") {
+    waiting = &whole;
+  }
   CHECK_FALSE(waiting->wait_for_changes());
   {
     const MemoryBudget::Change lasting(growing);  // whenever the thread asks, one is under way
