@@ -17,6 +17,8 @@ import instructions
 # By how many instructions an operation may differ: those of the simulated driver, which are counted
 # too, depend on addresses.
 BESIDE_BACKEND = {"pair_hit": 0, "memory": 0, "resolve": 0, "guard": 0, "copy": 1}
+#: On a busy machine a copy sometimes waits for its thread, and takes more: the least reading counts.
+READINGS_MAX = 5
 
 
 def figures(*parts):
@@ -28,12 +30,21 @@ def figures(*parts):
 
 class Bounds(unittest.TestCase):
     def test_a_registered_backend_adds_none_to_what_programs_do_with_cuda_devices(self):
-        values = figures("cuda_path", "beside_backend")["cuda_path"].values
-        alone, beside = values["berth"], values["beside_backend"]
-        self.assertEqual(set(alone), set(BESIDE_BACKEND), values)
-        self.assertEqual(set(beside), set(BESIDE_BACKEND), values)
-        for row, most in BESIDE_BACKEND.items():
-            self.assertLessEqual(abs(beside[row] - alone[row]), most, row)
+        least = {"berth": {}, "beside_backend": {}}
+        for _ in range(READINGS_MAX):
+            values = figures("cuda_path", "beside_backend")["cuda_path"].values
+            for column, so_far in least.items():
+                self.assertEqual(set(values[column]), set(BESIDE_BACKEND), values)
+                for row, value in values[column].items():
+                    so_far[row] = min(value, so_far.get(row, value))
+            differs = {
+                row: least["beside_backend"][row] - least["berth"][row]
+                for row, most in BESIDE_BACKEND.items()
+                if abs(least["beside_backend"][row] - least["berth"][row]) > most
+            }
+            if not differs:
+                return
+        self.fail(f"{differs}: {least}")
 
     def test_a_small_copy_after_30_000_others_takes_what_an_early_one_takes(self):
         of_berth = figures("small_copies")["copy_small_in"].values["berth"]
