@@ -17,7 +17,7 @@ import instructions
 # By how many instructions an operation may differ: those of the simulated driver, which are counted
 # too, depend on addresses.
 BESIDE_BACKEND = {"pair_hit": 0, "memory": 0, "resolve": 0, "guard": 0, "copy": 1}
-#: On a busy machine a copy sometimes waits for its thread, and takes more: the least reading counts.
+#: On a busy machine, a copy sometimes waits for a thread and takes more. The least reading counts.
 READINGS_MAX = 5
 
 

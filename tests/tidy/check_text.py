@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds each source, build and script file against the rules that need no parser: licence line,
 length, width, tabs, words that mark unfinished work; in public headers also the labels of comments.
+Holds each page to the width.
 
   check_text.py --root CHECKOUT
 
@@ -13,7 +14,7 @@ import pathlib
 import re
 import sys
 
-from source_tree import code_files, read, relative
+from source_tree import code_files, pages, read, relative
 
 LINES_MAX = 400
 TEST_LINES_MAX = 640
@@ -49,6 +50,17 @@ def label_problems(text):
             yield number, f'"{match.group(1)}" is no label of public headers'
 
 
+def page_problems(text):
+    """Lines of prose: tables and quoted programs and output keep their own width."""
+    is_quoted = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("```"):
+            is_quoted = not is_quoted
+        can_be_broken = len(line.split()) > 1 and not line.startswith("|")
+        if len(line) > COLUMNS_MAX and can_be_broken and not is_quoted:
+            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
+
+
 def problems_of(text, lines_max=LINES_MAX):
     lines = text.splitlines()
     first = 2 if lines and lines[0].startswith("#!") else 1
@@ -75,6 +87,9 @@ def problems(root):
         for number, reason in problems_of(text, lines_max(path)):
             yield relative(path, root), number, reason
         for number, reason in label_problems(text) if is_public(path, root) else ():
+            yield relative(path, root), number, reason
+    for path in pages(root):
+        for number, reason in page_problems(read(path)):
             yield relative(path, root), number, reason
 
 

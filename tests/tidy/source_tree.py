@@ -4,7 +4,7 @@
 import pathlib
 import re
 
-CODE_FOLDERS = ("include", "src", "adapters", "python", "tests", "bench", "docs/examples")
+CODE_FOLDERS = tuple("include src adapters python tests bench campaign docs/examples".split())
 CODE_SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".cu", ".py", ".sh", ".in", ".cmake", ".map"}
 CODE_NAMES = {"meson.build", "meson_options.txt", "CMakeLists.txt"}
 CPP_SUFFIXES = {".c", ".h", ".cpp", ".hpp"}
@@ -38,6 +38,14 @@ def code_files(root):
             for path in (root / folder).rglob("*")
             if path.is_file() and "__pycache__" not in path.parts and is_code(path)
         )
+    return sorted(files)
+
+
+def pages(root):
+    """Every page in Markdown."""
+    files = set(root.glob("*.md"))
+    for folder in ("docs", *CODE_FOLDERS):
+        files.update((root / folder).rglob("*.md"))
     return sorted(files)
 
 
