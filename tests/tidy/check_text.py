@@ -50,15 +50,20 @@ def label_problems(text):
             yield number, f'"{match.group(1)}" is no label of public headers'
 
 
-def page_problems(text):
-    """Lines of prose: tables and quoted programs and output keep their own width."""
+def width_problems(numbered_lines):
+    for number, line in numbered_lines:
+        if len(line) > COLUMNS_MAX:
+            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
+
+
+def prose(text):
+    """The lines of a page that can be broken: tables, and quoted programs and output, cannot."""
     is_quoted = False
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith("```"):
             is_quoted = not is_quoted
-        can_be_broken = len(line.split()) > 1 and not line.startswith("|")
-        if len(line) > COLUMNS_MAX and can_be_broken and not is_quoted:
-            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
+        elif not is_quoted and not line.startswith("|") and len(line.split()) > 1:
+            yield number, line
 
 
 def problems_of(text, lines_max=LINES_MAX):
@@ -68,9 +73,8 @@ def problems_of(text, lines_max=LINES_MAX):
         yield first, f"this line must be the licence: {LICENCE}"
     if len(lines) > lines_max:
         yield lines_max + 1, f"{len(lines)} lines, at most {lines_max}: split the file"
+    yield from width_problems(enumerate(lines, start=1))
     for number, line in enumerate(lines, start=1):
-        if len(line) > COLUMNS_MAX:
-            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
         if "\t" in line:
             yield number, "a tab"
         if line != line.rstrip():
@@ -89,7 +93,7 @@ def problems(root):
         for number, reason in label_problems(text) if is_public(path, root) else ():
             yield relative(path, root), number, reason
     for path in pages(root):
-        for number, reason in page_problems(read(path)):
+        for number, reason in width_problems(prose(read(path))):
             yield relative(path, root), number, reason
 
 

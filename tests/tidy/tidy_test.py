@@ -234,8 +234,8 @@ class TextTest(unittest.TestCase):
     def test_a_wide_line_of_prose_is_reported(self):
         wide = "word " * 21
         for text in ("word " * 20 + "\n", f"```\n{wide}\n```\n", f"| {wide}|\n", "x" * 101 + "\n"):
-            self.assertEqual(list(check_text.page_problems(text)), [], text)
-        found = list(check_text.page_problems(f"```\n```\n{wide}\n"))
+            self.assertEqual(list(check_text.width_problems(check_text.prose(text))), [], text)
+        found = list(check_text.width_problems(check_text.prose(f"```\n```\n{wide}\n")))
         self.assertEqual(found, [(3, "105 columns, at most 100")])
         with Checkout({"docs/a.md": wide}) as root:
             self.assertEqual([file for file, _, _ in check_text.problems(root)], ["docs/a.md"])
