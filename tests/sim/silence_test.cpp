@@ -229,6 +229,22 @@ TEST_CASE("a program that is silent while a stream waits for a value is told onc
   }
 }
 
+TEST_CASE("the host may write the value while a silence is examined") {
+  SimFixture fixture("memory=64MiB,progress=random,silence_ms=10,stall_ms=1");
+  for (int round = 0; round < 24; ++round) {
+    Flag<cuuint32_t> gate;
+    const Flag<cuuint32_t> word;
+    gate.hold(nullptr);
+    write_word(nullptr, word);
+    pass_ms(15);  // the wait is a stall
+    // Changes between any two looks at the gate, until one finds it open.
+    const auto end = std::chrono::steady_clock::now() + kHang;
+    while (word.get() != 1 && std::chrono::steady_clock::now() < end) gate.set(1 - gate.get());
+    REQUIRE(word.get() == 1);
+    CHECK(fixture.sim.take_findings().size() <= 1);  // none if the thread looked too late
+  }
+}
+
 TEST_CASE("a function that runs on, or a kernel that polls, is no stall of a silent program") {
   for (const std::string& machine : machines(",stall_ms=30", 1, kAnyMode)) {
     CAPTURE(machine);

@@ -37,10 +37,10 @@ CUmemLocation location_of(CUdevice device) {
 
 /// Of the simulated machine: those of its devices, and the one on which threads run.
 bool is_numa_node(const State& state, int node) {
+  if (node < 0) return false;
   return node == kThreadsNode ||
          std::any_of(state.devices.begin(), state.devices.end(), [&](const Device& device) {
-           const int physical = device.facts.physical();
-           return node >= 0 && state.config.numa_of(physical) == node;
+           return state.config.numa_of(device.facts.physical()) == node;
          });
 }
 

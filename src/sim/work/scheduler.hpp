@@ -104,11 +104,13 @@ class Scheduler {
   /// lock.
   bool run_one() BERTH_REQUIRES(mutex);
   /// The earliest wait for a value, other than of a kernel that polls, that only the host can end,
-  /// by writing the value; null if there is none, or if a function of the program runs.
+  /// by writing the value; null if there is none, or if a function of the program runs. The host
+  /// may write at any time, so that the next answer may differ.
   Stream* blocked_wait();
-  /// That wait has blocked work for too long, and the program makes no call: separates a stream
-  /// that is blocked only by a channel; otherwise reports the wait once, and it goes on.
-  void report_silence() BERTH_REQUIRES(mutex);
+  /// The wait at the head of `blocked` has blocked work for too long, and the program makes no
+  /// call: separates a stream that is blocked only by a channel; otherwise reports the wait once,
+  /// and it goes on.
+  void report_silence(Stream& blocked) BERTH_REQUIRES(mutex);
 
   /// The streams with pending work, in no order.
   [[nodiscard]] std::span<const Stream* const> busy() const { return busy_; }

@@ -175,11 +175,10 @@ Stream* Scheduler::blocked_wait() {
   return first;
 }
 
-void Scheduler::report_silence() {
-  Stream* const blocked = blocked_wait();
-  const Need delayed = delay_of({blocked, nullptr});
+void Scheduler::report_silence(Stream& blocked) {
+  const Need delayed = delay_of({&blocked, nullptr});
   if (delayed.delayed != nullptr) return separate(delayed);
-  if (is_first_report(*blocked)) report_silent_wait(state_, *blocked);
+  if (is_first_report(blocked)) report_silent_wait(state_, blocked);
 }
 
 bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& call) {

@@ -85,8 +85,9 @@ void SilenceWatch::run() {
     mutex.lock();
   }
   if (!state_.held_until.empty()) release_completed(state_);
-  const bool holds = !has_run && !is_called() && scheduler_.blocked_wait() != nullptr;
-  if (stall_.lasts(holds, scheduler_.steps(), state_.config.stall_ms)) scheduler_.report_silence();
+  Stream* const blocked = has_run || is_called() ? nullptr : scheduler_.blocked_wait();
+  const bool lasts = stall_.lasts(blocked != nullptr, scheduler_.steps(), state_.config.stall_ms);
+  if (lasts) scheduler_.report_silence(*blocked);
 }
 
 }  // namespace berth::sim
