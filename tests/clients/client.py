@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share that run programs of others by `berth sim`:
+"""What the tests share that run programs of others:
 
   SCRIPT BERTH [unittest's arguments]
 
 The packages are those of the folder that BERTH_CLIENT_WHEELS names and `./run test clients`
-fetches.
+fetches. BERTH_LIBRARY names libberth.
 """
 
 import os
@@ -20,10 +20,37 @@ SKIPPED = 77
 
 def main(wheels):
     """Runs the tests of the main module; exits as skipped where the folder of wheels is missing."""
-    if not folder(wheels).is_dir():
-        print(f"skipped: no packages for {wheels}; `./run test clients` fetches them")
+    run(None if folder(wheels).is_dir() else f"packages for {wheels}")
+
+
+def run(missing):
+    """Runs the tests of the main module; exits as skipped if something is `missing`."""
+    if missing:
+        print(f"skipped: no {missing}; `./run test clients` fetches them")
         sys.exit(SKIPPED)
     unittest.main()
+
+
+def berth_flags():
+    """For a compiler: berth as it was built, without installing it."""
+    library = pathlib.Path(os.environ["BERTH_LIBRARY"]).parent
+    return [f"-I{ROOT}/include", f"-L{library}", "-lberth"]
+
+
+def done(*command, cwd=None, **environment):
+    """The output of a program that uses berth itself, or of a command that makes one."""
+    library = pathlib.Path(os.environ["BERTH_LIBRARY"]).parent
+    ended = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"LD_LIBRARY_PATH": str(library)} | environment,
+        cwd=cwd,
+    )
+    if ended.returncode != 0:
+        raise AssertionError(story(ended))
+    return ended.stdout
 
 
 def folder(wheels):
