@@ -11,9 +11,7 @@
 namespace berth {
 
 /// "1 allocation", "2 allocations".
-inline std::string counted(std::uint64_t count, std::string_view noun) {
-  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
-}
+std::string counted(std::uint64_t count, std::string_view noun);
 
 /// "were" beside counted(), or "was".
 constexpr const char* were(std::uint64_t count) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that would break a capture are refused, and the capture stays valid.
+#include "stream/capture.hpp"
+
 #include <array>
 #include <cstdint>
 #include <functional>
