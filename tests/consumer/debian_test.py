@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The Debian packages. `files`: what debian/ says twice agrees. `build`: builds the packages in a
-copy of the sources, without optimization, looks into them, and runs the command and the Python
-module from their files on the simulated driver.
+copy of the sources, without optimization, looks into them, by lintian too where that is installed,
+and runs the command and the Python module from their files on the simulated driver.
 
   debian_test.py files|build --source CHECKOUT --version VERSION
 
@@ -118,6 +118,9 @@ def build(source, version):
         environment = {**os.environ, "DEB_BUILD_OPTIONS": f"noopt parallel={os.cpu_count()}"}
         run("dpkg-buildpackage", "-b", "-uc", "-us", cwd=copy, env=environment)
         check_packages(folder / "built", folder / "files")
+        if shutil.which("lintian"):
+            changes = next((folder / "built").glob("*.changes"))
+            run("lintian", "--allow-root", "--fail-on", "error,warning", changes)
         check_programs(folder / "files")
     return 0
 
