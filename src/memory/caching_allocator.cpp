@@ -88,7 +88,7 @@ void* CachingAllocator::allocate_slow(std::size_t bytes, std::optional<StreamRef
   if (bytes == 0) return nullptr;
   require_origin();
   const std::size_t rounded = align_up(std::min(bytes, kRequestBytesMax), kBlockBytes);
-  Request request{rounded, bytes, kUnowned, stream, heap_.my_cache_or_new()};
+  Request request(rounded, bytes, stream, heap_.my_cache_or_new());
   request.may_wait = may_wait;
   {
     const MutexLock lock(heap_.mutex);
@@ -123,7 +123,7 @@ void CachingAllocator::deallocate_slow(void* data) {
     Ledger& ledger = heap_.ledger_of(cache);
     ledger.freed(block.bytes_requested(), block.bytes);
     --ledger.blocks_through_heap;
-    if (!order_.defer(block, unsealed)) heap_.release(block);
+    if (!order_.defer(block, ledger, unsealed)) heap_.release(block);
     if (unsealed.count > 0) ++marking_;
     if (should_flush) heap_.flush_cache(*cache);
   }

@@ -15,9 +15,14 @@ namespace berth {
 
 /// Threads  Used only by the calling thread.
 struct Request {
+  /// A constructor, because GCC clears an aggregate of this size by a slow string instruction.
+  Request(std::size_t rounded, std::size_t requested, std::optional<StreamRef> ordered_on,
+          ThreadCache* of_thread)
+      : bytes(rounded), bytes_requested(requested), stream(ordered_on), cache(of_thread) {}
+
   std::size_t bytes;  ///< rounded
   std::size_t bytes_requested;
-  OwnerId owner;  ///< kUnowned until the heap has been locked
+  OwnerId owner = kUnowned;  ///< until the heap has been locked
   std::optional<StreamRef> stream;
   ThreadCache* cache;    ///< the calling thread's; null if it has none
   void* data = nullptr;  ///< set when the request is served
