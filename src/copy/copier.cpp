@@ -11,15 +11,14 @@
 #include "berth/pinned_allocator.hpp"
 
 #include "base/fork.hpp"
-#include "base/process_memory.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/copy_dispatcher.hpp"
 #include "copy/copy_request.hpp"
 #include "copy/joined_streams.hpp"
 #include "copy/operand/batch_plan.hpp"
-#include "copy/operand/known_devices.hpp"
 #include "copy/operand/linear_copy.hpp"
 #include "copy/operand/memory_kind.hpp"
+#include "copy/operand/memory_sides.hpp"
 #include "copy/operand/readable_memory.hpp"
 #include "copy/operand/rows_copy.hpp"
 #include "copy/transfer/composite_transfer.hpp"
@@ -39,7 +38,7 @@ class BERTH_HIDDEN Copier::Impl {
       : registry_(registry),
         own_{pinned, host},
         options_(options),
-        known_(registry),
+        sides_(registry, own_),
         dispatcher_(registry, pinned, completions, options) {}
 
   using Request = CopyRequest;
@@ -53,9 +52,7 @@ class BERTH_HIDDEN Copier::Impl {
       return {};
     }
     const ContextScope scope(request.stream.context());
-    const LinearCopy copy(side_of_target(target, bytes, request),
-                          side_of_source(source, bytes, request), bytes);
-    return start(copy, std::move(request));
+    return start(queried_copy(target, source, bytes, request.stream), std::move(request));
   }
 
   Transfer start_rows(const PitchedTarget& target, const PitchedSource& source,
@@ -64,8 +61,8 @@ class BERTH_HIDDEN Copier::Impl {
     check_rows(target, source, row_bytes, rows);
     const ContextScope scope(request.stream.context());
     const auto extent = [&](std::size_t pitch) { return (rows - 1) * pitch + row_bytes; };
-    const MemorySide to = side_of_target(target.data, extent(target.pitch), request);
-    const MemorySide from = side_of_source(source.data, extent(source.pitch), request);
+    const MemorySide to = sides_.find_target(target.data, extent(target.pitch), request.stream);
+    const MemorySide from = sides_.find_source(source.data, extent(source.pitch), request.stream);
     const RowsCopy copy(to.kind, {to.data, target.pitch, row_bytes}, from.kind,
                         {from.data, source.pitch, row_bytes}, rows);
     return start(copy, std::move(request));
@@ -76,9 +73,10 @@ class BERTH_HIDDEN Copier::Impl {
       return dispatcher_.end(nullptr, std::move(request));
     check_batch(copies);
     const ContextScope scope(request.stream.context());
-    const std::vector<PlannedCopy> planned = plan_batch(
-        copies, options_,
-        [&](const void* data, std::size_t bytes) { return place_of(data, bytes, request.stream); });
+    const std::vector<PlannedCopy> planned =
+        plan_batch(copies, options_, [&](const void* data, std::size_t bytes) {
+          return sides_.place_of(data, bytes, request.stream);
+        });
     if (!request.other) {
       check(planned, request);
       return start(planned, std::move(request));
@@ -102,7 +100,7 @@ class BERTH_HIDDEN Copier::Impl {
     const ContextScope scope(request.stream.context());
     const bool is_target = direction == CopyDirection::to_device;
     const MemorySide device =
-        side(memory, range.bytes, is_target ? kTargetName : kSourceName, request);
+        sides_.find(memory, range.bytes, is_target ? kTargetName : kSourceName, request.stream);
     return dispatcher_.start(range, device, direction, std::move(request));
   }
 
@@ -119,9 +117,9 @@ class BERTH_HIDDEN Copier::Impl {
 
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
     const ContextScope scope(stream.context());
-    const AllocationInfo place = place_of(target, bytes, stream);
+    const AllocationInfo place = sides_.place_of(target, bytes, stream);
     require_within(place, target, bytes, kFillName);
-    dispatcher_.fill(side_at(target, place.kind), value, bytes, stream);
+    dispatcher_.fill(MemorySides::side_at(target, place.kind), value, bytes, stream);
   }
 
   /// Returns when the target has the bytes.
@@ -161,65 +159,28 @@ class BERTH_HIDDEN Copier::Impl {
   }
 
   void copy_small(void* target, const void* source, std::size_t bytes, const Request& request) {
-    const MemorySide from = side_of_small(source, bytes, kSourceName, request);
+    const StreamRef stream = request.stream;
+    const MemorySide from = sides_.recall(source, bytes, kSourceName, stream);
     CopyRequest checked = request;
-    checked.is_checked =
-        request.is_awaited && is_host_writable(target, bytes, from, request.stream);
+    checked.is_checked = request.is_awaited && sides_.is_host_writable(target, bytes, from, stream);
     const MemorySide to = checked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
-                                             : side_of_small(target, bytes, kTargetName, request);
+                                             : sides_.recall(target, bytes, kTargetName, stream);
     try {
       dispatcher_.start(LinearCopy(to, from, bytes), checked);
+    } catch (const InvalidArgument&) {
+      if (!sides_.forget(target, source)) throw;
+      dispatcher_.start(queried_copy(target, source, bytes, stream), request);
     } catch (const DriverError&) {
-      const bool was_known = known_.forget(target);
-      if (known_.forget(source) || was_known)  // it may have been freed since
-        dispatcher_.check(LinearCopy(side_of_target(target, bytes, request),
-                                     side_of_source(source, bytes, request), bytes),
-                          request);
+      if (sides_.forget(target, source))
+        dispatcher_.check(queried_copy(target, source, bytes, stream), request);
       throw;
     }
   }
 
-  MemorySide side_of_small(const void* data, std::size_t bytes, const char* name,
-                           const Request& request) {
-    if (const auto pinned = find_pinned_allocation(own_.pinned, data)) {
-      require_within(*pinned, data, bytes, name);
-      return side_at(data, pinned->kind);
-    }
-    if (DeviceContext* const device = known_.find(data))
-      return side_at(data, {MemoryKind::Type::device, device, {}});
-    const AllocationInfo place = place_of(data, bytes, request.stream);
-    require_within(place, data, bytes, name);
-    known_.note(data, place);
-    return side_at(data, place.kind);
-  }
-
-  /// Whether the host may write the target itself after the copy completes: the target is host
-  /// memory that berth does not manage. No driver call.
-  bool is_host_writable(void* target, std::size_t bytes, const MemorySide& source,
-                        StreamRef stream) {
-    if (source.kind.type != MemoryKind::Type::device) return false;
-    if (known_.find(target) != nullptr || find_pinned_allocation(own_.pinned, target)) return false;
-    if (is_pinned_by_runtime(own_.pinned, target)) return false;  // perhaps free
-    return stream.context().host_reach().shares_managed && are_writable(target, bytes);
-  }
-
-  AllocationInfo place_of(const void* data, std::size_t bytes, StreamRef stream) {
-    return find_allocation(registry_, own_, stream.context().driver(), data, bytes);
-  }
-  MemorySide side(const void* data, std::size_t bytes, const char* name, const Request& request) {
-    const AllocationInfo place = place_of(data, bytes, request.stream);
-    require_within(place, data, bytes, name);
-    return side_at(data, place.kind);
-  }
-  MemorySide side_of_target(const void* data, std::size_t bytes, const Request& request) {
-    return side(data, bytes, kTargetName, request);
-  }
-  MemorySide side_of_source(const void* data, std::size_t bytes, const Request& request) {
-    return side(data, bytes, kSourceName, request);
-  }
-
-  static MemorySide side_at(const void* data, const MemoryKind& kind) {
-    return {static_cast<std::byte*>(const_cast<void*>(data)), kind};  // a source is never written
+  LinearCopy queried_copy(const void* target, const void* source, std::size_t bytes,
+                          StreamRef stream) const {
+    const MemorySide to = sides_.find_target(target, bytes, stream);
+    return {to, sides_.find_source(source, bytes, stream), bytes};
   }
 
   Transfer start(const CopyShape& copy, Request request) {
@@ -291,7 +252,7 @@ class BERTH_HIDDEN Copier::Impl {
   const DeviceRegistry& registry_;
   const OwnHostMemory own_;
   const CopierOptions options_;
-  KnownDevices known_;
+  MemorySides sides_;
   CopyDispatcher dispatcher_;
   const EventPoolOf events_of_ = [this](DeviceContext& context) -> EventPool& {
     return dispatcher_.events(context);

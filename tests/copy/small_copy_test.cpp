@@ -231,6 +231,28 @@ TEST_CASE("device memory that was copied before and freed since is refused") {
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
 }
 
+TEST_CASE("an address that was copied on one device may be memory of another one later") {
+  SmallCopies test(machine(sim::Progress::random, "", 2));
+  const Stream streams[] = {test.stream(0), test.stream(1)};
+  CUdeviceptr first = 0;
+  for (int turn = 0; turn < 4; ++turn) {
+    CAPTURE(turn);
+    const StreamRef stream = streams[turn % 2];
+    test.runtime->devices().set_current(stream.device());
+    CUdeviceptr address = 0;
+    REQUIRE(sim::berth_sim_cuMemAlloc(&address, 4_MiB) == CUDA_SUCCESS);
+    if (turn == 0) first = address;
+    CHECK(address == first);
+    auto* const data = reinterpret_cast<unsigned char*>(address);
+    const Bytes sent = pattern(kBytes, turn);
+    Bytes back(kBytes);
+    test.copier.copy_async(data, sent.data(), kBytes, stream);
+    test.copier.copy(back.data(), data, kBytes, stream);
+    CHECK((back == sent));
+    REQUIRE(sim::berth_sim_cuMemFree(address) == CUDA_SUCCESS);
+  }
+}
+
 TEST_CASE("small copies run in the context of their stream, whichever is current") {
   for (const bool in : {true, false}) {
     CAPTURE(in);

@@ -3,9 +3,10 @@
 // copy.
 //
 // An entry may be stale: the memory may have been freed, and the address may have been reused. This
-// is harmless for copies by the driver, which validates the address itself. The kind of host memory
-// is not cached, because it decides when berth itself accesses the memory, and pageable memory may
-// have been pinned since the query.
+// is harmless for copies by the driver, which validates the address itself; a copy that is refused
+// because of an entry queries the driver, and tries again. The kind of host memory is not cached,
+// because it decides when berth itself accesses the memory, and pageable memory may have been
+// pinned since the query.
 #pragma once
 
 #include <array>
