@@ -130,13 +130,17 @@ void SharedHeap::apply(Ledger& ledger) {
   ledger.blocks_net += ledger.blocks_allocated.change();
   counters.allocations += std::exchange(ledger.allocations, 0);
   counters.allocations_kept += std::exchange(ledger.allocations_kept, 0);
+  apply_bytes(ledger);
+  ledger.bytes_requested.apply_to(counters.bytes_requested);
+  ledger.blocks_allocated.apply_to(counters.blocks_allocated);
+}
+
+void SharedHeap::apply_bytes(Ledger& ledger) {
   GaugeChange active = ledger.bytes_allocated;  // pending blocks do not change here
   GaugeChange wanted = active;
   active.apply_to(counters.bytes_active);
   wanted.apply_to(demand);
-  ledger.bytes_requested.apply_to(counters.bytes_requested);
   ledger.bytes_allocated.apply_to(counters.bytes_allocated);
-  ledger.blocks_allocated.apply_to(counters.blocks_allocated);
 }
 
 void SharedHeap::apply_ledgers(const ThreadCaches::ExclusiveAccess& exclusive) {

@@ -105,6 +105,9 @@ class SharedHeap {
   }
   /// Adds the changes of a thread to the counters.
   void apply(Ledger& ledger) BERTH_REQUIRES(mutex);
+  /// The same for the bytes allocated and active. Before a gauge of these is changed for a block
+  /// that the thread has just allocated or freed: the peak would otherwise count the block twice.
+  void apply_bytes(Ledger& ledger) BERTH_REQUIRES(mutex);
   /// The same for all threads, with exclusive access to their caches.
   void apply_ledgers() BERTH_REQUIRES(mutex) {
     apply_ledgers(ThreadCaches::ExclusiveAccess(caches_));

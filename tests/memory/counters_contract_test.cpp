@@ -186,11 +186,13 @@ TEST_CASE("the peak of pending blocks and of active bytes covers deferred frees"
   }
   CHECK(test.counters().blocks_pending.peak == 2);
   CHECK(test.counters().bytes_active.current == 2_MiB);
+  CHECK(test.counters().bytes_active.peak == 2_MiB);
   test.simulator.run_all();
   { const Allocation poll = test.memory.allocate(32_MiB, own); }
   CHECK(test.counters().blocks_pending.current == 0);
   CHECK(test.counters().blocks_pending.peak == 2);
   CHECK(test.counters().bytes_active.current == 0);
+  CHECK(test.counters().bytes_active.peak == 32_MiB);
 }
 
 TEST_CASE("a snapshot lists every block of every segment in address order, with state and stream") {

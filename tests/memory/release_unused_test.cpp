@@ -55,6 +55,20 @@ TEST_CASE("exactly the memory that was not needed in the period is released") {
   allocator.validate();
 }
 
+TEST_CASE("a block whose free awaits another stream is needed once") {
+  AllocatorFixture test;
+  const Stream stream = test.stream();
+  const Stream user = test.stream();
+  CachingAllocator& allocator = *test.allocator;
+  test.free(test.allocate(40_MiB, stream));
+  CHECK(allocator.release_unused(10s, kBegin) == 0);
+  void* const block = test.allocate(20_MiB, stream);
+  allocator.record_use(block, user);
+  test.free(block);
+  CHECK(allocator.release_unused(10s, kBegin + 11s) == 20_MiB);
+  allocator.validate();
+}
+
 TEST_CASE("a small block that is repeatedly allocated retains only its own size") {
   AllocatorFixture test;
   const Stream stream = test.stream();

@@ -73,8 +73,8 @@ class StreamOrder {
     std::size_t count = 0;
   };
   /// Makes a block that is being freed pending if it awaits other streams. Returns whether it does.
-  /// Never throws.
-  bool defer(Block& block, Unsealed& unsealed) BERTH_REQUIRES(heap_.mutex);
+  /// `ledger` has counted the free. Never throws.
+  bool defer(Block& block, Ledger& ledger, Unsealed& unsealed) BERTH_REQUIRES(heap_.mutex);
   /// Records the events of new marks. Failed records are tried again later.
   void seal(const Unsealed& unsealed) noexcept BERTH_EXCLUDES(heap_.mutex);
   /// Releases deferred frees whose events have passed. Returns the number of blocks.

@@ -112,7 +112,7 @@ void StreamOrder::mark_request_stream(StreamRef stream, OwnerId owner) {
   heap_.streams.marks(owner).add(std::move(event), serial);
 }
 
-bool StreamOrder::defer(Block& block, Unsealed& unsealed) {
+bool StreamOrder::defer(Block& block, Ledger& ledger, Unsealed& unsealed) {
   uses_.drop_if(block, [this](const BlockUses::Use& use) BERTH_UNDER_LOCK {
     return heap_.streams.has_completed(use.stream, use.end);
   });
@@ -122,6 +122,7 @@ bool StreamOrder::defer(Block& block, Unsealed& unsealed) {
     unsealed.streams[unsealed.count++] = use.stream;
   });
   ++heap_.counters.frees_deferred;
+  heap_.apply_bytes(ledger);
   raise_gauge(heap_.counters.bytes_active, block.bytes);
   raise_gauge(heap_.demand, block.bytes);
   heap_.blocks.set_pending(block);
