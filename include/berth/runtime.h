@@ -111,6 +111,15 @@ typedef struct berth_runtime_options {
 BERTH_API berth_status berth_runtime_create(const berth_runtime_options* options,
                                             berth_runtime** runtime);
 
+/// Ends the calls of the functions in the options: none runs when this returns, and none is called
+/// afterwards. For functions that cannot be called for as long as the runtime exists, such as those
+/// of an interpreter that ends. From then on no memory is mapped for which on_map would be called:
+/// a request that needs it returns BERTH_OUT_OF_MEMORY. on_pressure counts as false. In a forked
+/// child: no effect. Repeated: no effect.
+/// Blocking  Waits for functions that are running on other threads. Must not be called inside one
+///           of them, nor with a lock that one of them needs.
+BERTH_API berth_status berth_runtime_end_callbacks(berth_runtime* runtime);
+
 /// Ends the runtime with all its parts. Null: no effect. Failures go to the report function, which
 /// is not called afterwards.
 /// Blocking  Waits for outstanding callbacks, for copies through staging memory, for transfers of

@@ -16,11 +16,14 @@
 #include "berth/berth.hpp"
 
 #include "base/check.hpp"
+#include "capi/callback_gate.hpp"
 
 /// The handle. The driver's description is kept because C text stays valid as long as the runtime.
 struct berth_runtime {
-  explicit berth_runtime(berth::RuntimeOptions options) : runtime(std::move(options)) {}
+  berth_runtime(berth::RuntimeOptions options, std::shared_ptr<berth::capi::CallbackGate> gate)
+      : callbacks(std::move(gate)), runtime(std::move(options)) {}
 
+  const std::shared_ptr<berth::capi::CallbackGate> callbacks;  ///< those in the options
   berth::Runtime runtime;
   berth::DriverInfo driver = runtime.driver();
 };

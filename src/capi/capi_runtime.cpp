@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -24,11 +25,26 @@ void set_unless_zero(std::size_t& option, std::size_t value) {
   if (value != 0) option = value;
 }
 
-ReportSink to_sink(berth_report_function report, void* user) {
+using Gate = std::shared_ptr<CallbackGate>;
+
+ReportSink to_sink(berth_report_function report, void* user, const Gate& gate) {
   if (report == nullptr) return nullptr;
   return [=](const Report& what) {
-    report(user, what.severity == Severity::error ? BERTH_SEVERITY_ERROR : BERTH_SEVERITY_WARNING,
-           what.message.c_str());
+    gate->call([&] {
+      report(user, what.severity == Severity::error ? BERTH_SEVERITY_ERROR : BERTH_SEVERITY_WARNING,
+             what.message.c_str());
+    });
+  };
+}
+
+std::function<bool(std::size_t)> to_gated_pressure(const berth_runtime_options& from,
+                                                   const Gate& gate) {
+  const auto on_pressure = to_pressure(from.on_pressure, from.on_pressure_user);
+  if (!on_pressure) return nullptr;
+  return [=](std::size_t bytes_needed) {
+    bool has_freed = false;
+    gate->call([&] { has_freed = on_pressure(bytes_needed); });
+    return has_freed;
   };
 }
 
@@ -41,25 +57,28 @@ berth_mapped_range from_range(const MappedRange& range) {
           .is_alias = range.is_alias ? 1 : 0};
 }
 
-MappingCallback to_callback(berth_map_function on_map, void* user) {
+MappingCallback to_callback(berth_map_function on_map, void* user, const Gate& gate) {
   if (on_map == nullptr) return nullptr;
   return [=](const MappedRange& range) {
     const berth_mapped_range given = from_range(range);
-    if (on_map(user, &given)) return;
-    throw OutOfMemory(format_text("{}: on_map has refused {} of memory", range.device.to_string(),
+    bool is_accepted = false;
+    const bool is_called = gate->call([&] { is_accepted = on_map(user, &given); });
+    if (is_accepted) return;
+    throw OutOfMemory(format_text("{}: on_map {} {} of memory", range.device.to_string(),
+                                  is_called ? "has refused" : "was ended, and accepts no",
                                   format_bytes(range.bytes)));
   };
 }
 
-MappingCallback to_callback(berth_unmap_function on_unmap, void* user) {
+MappingCallback to_callback(berth_unmap_function on_unmap, void* user, const Gate& gate) {
   if (on_unmap == nullptr) return nullptr;
   return [=](const MappedRange& range) {
     const berth_mapped_range given = from_range(range);
-    on_unmap(user, &given);
+    gate->call([&] { on_unmap(user, &given); });
   };
 }
 
-RuntimeOptions to_options(const berth_runtime_options& from) {
+RuntimeOptions to_options(const berth_runtime_options& from, const Gate& gate) {
   check_flags(from.flags, BERTH_RUNTIME_NO_VIRTUAL_MEMORY | BERTH_RUNTIME_IGNORE_ENVIRONMENT,
               "options.flags");
   RuntimeOptions options;
@@ -73,10 +92,9 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
   }
   set_unless_zero(device.granule_bytes, from.device_granule_bytes);
   set_unless_zero(device.segment_bytes, from.device_segment_bytes);
-  device.on_pressure = to_pressure(from.on_pressure, from.on_pressure_user);
-
-  device.on_map = to_callback(from.on_map, from.mapping_user);
-  device.on_unmap = to_callback(from.on_unmap, from.mapping_user);
+  device.on_pressure = to_gated_pressure(from, gate);
+  device.on_map = to_callback(from.on_map, from.mapping_user, gate);
+  device.on_unmap = to_callback(from.on_unmap, from.mapping_user, gate);
 
   options.pinned_allocator.bytes_reserved_max = limit_unless_zero(from.pinned_bytes_reserved_max);
   set_unless_zero(options.pinned_allocator.segment_bytes, from.pinned_segment_bytes);
@@ -84,7 +102,7 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
   set_unless_zero(options.stream_pool.streams_max, from.streams_max);
   set_unless_zero(options.copier.staging_slot_bytes, from.staging_slot_bytes);
   set_unless_zero(options.copier.staging_slots, from.staging_slots);
-  options.report = to_sink(from.report, from.report_user);
+  options.report = to_sink(from.report, from.report_user, gate);
   if (from.configuration != nullptr) options = configure(std::move(options), from.configuration);
   return options;
 }
@@ -98,10 +116,15 @@ Runtime& berth::runtime_of(berth_runtime* handle) {
 berth_status berth_runtime_create(const berth_runtime_options* options, berth_runtime** runtime) {
   return guarded([&] {
     auto& out = require(runtime, "runtime");
+    const auto gate = std::make_shared<CallbackGate>();
     RuntimeOptions chosen;
-    if (options != nullptr) chosen = to_options(read_struct(options, "options"));
-    out = std::make_unique<berth_runtime>(std::move(chosen)).release();
+    if (options != nullptr) chosen = to_options(read_struct(options, "options"), gate);
+    out = std::make_unique<berth_runtime>(std::move(chosen), gate).release();
   });
+}
+
+berth_status berth_runtime_end_callbacks(berth_runtime* runtime) {
+  return guarded([&] { require(runtime, "runtime").callbacks->end(); });
 }
 
 void berth_runtime_destroy(berth_runtime* runtime) {

@@ -11,6 +11,7 @@ static void runtime_functions(berth_runtime* runtime) {
   berth_driver_info info = BERTH_DRIVER_INFO_INIT;
   CHECK_REFUSED("message", berth_last_error_set(BERTH_FILE, NULL));
   CHECK_REFUSED("runtime", berth_runtime_create(NULL, NULL));
+  CHECK_REFUSED("runtime", berth_runtime_end_callbacks(NULL));
   CHECK_REFUSED("runtime", berth_driver_get_info(NULL, &info));
   CHECK_REFUSED("info", berth_driver_get_info(runtime, NULL));
   CHECK(info.name == NULL);

@@ -315,6 +315,28 @@ static void each_mapping_is_announced_and_withdrawn(void) {
   CHECK(mappings.bytes_mapped == kBytes && mappings.bytes_unmapped == kBytes);
 }
 
+static void ended_callbacks_are_not_called(void) {
+  enum { kBytes = 8 << 20 };
+  struct mappings mappings = {0, 0, false};
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.on_map = note_map;
+  options.on_unmap = note_unmap;
+  options.mapping_user = &mappings;
+  struct machine machine = open_machine(&options);
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine.memory, kBytes, machine.stream, &data));
+  CHECK_OK(berth_runtime_end_callbacks(machine.runtime));
+  CHECK_OK(berth_runtime_end_callbacks(machine.runtime));
+  void* more = NULL;
+  CHECK_FAILS(BERTH_OUT_OF_MEMORY, "on_map was ended, and accepts no 8.00 MiB of memory",
+              berth_allocator_allocate(machine.memory, kBytes, machine.stream, &more));
+  CHECK_OK(berth_allocator_deallocate(machine.memory, data));
+  CHECK_OK(berth_allocator_allocate(machine.memory, kBytes, machine.stream, &data));
+  CHECK_OK(berth_allocator_deallocate(machine.memory, data));
+  close_machine(&machine);
+  CHECK(mappings.bytes_mapped == kBytes && mappings.bytes_unmapped == 0);
+}
+
 void test_runtime(void) {
   version_is_the_projects();
   status_names_are_their_constants();
@@ -332,6 +354,7 @@ void test_runtime(void) {
   memory_pressure_asks_the_caller_first();
   a_runtime_gets_another_pressure_function();
   each_mapping_is_announced_and_withdrawn();
+  ended_callbacks_are_not_called();
   berth_runtime_destroy(NULL);
   berth_string_free(NULL);
 }
