@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <list>
 #include <memory_resource>
 #include <new>
 #include <string>
@@ -56,19 +58,35 @@ TEST_CASE_FIXTURE(PinnedResourceTest,
   CHECK(back == std::vector<unsigned char>(4_MiB, 7));
 }
 
-TEST_CASE_FIXTURE(PinnedResourceTest,
-                  "alignments up to that of a block are honored, and others are refused") {
-  for (const std::size_t alignment : {1, 8, 64, 256, 512}) {
+TEST_CASE_FIXTURE(PinnedResourceTest, "alignments are powers of two, and others are refused") {
+  for (const std::size_t alignment : {1, 8, 64, 256, 512, 1024, 65536, 4 << 20}) {
     void* const block = resource.allocate(100, alignment);
     CHECK(reinterpret_cast<std::uintptr_t>(block) % alignment == 0);
     resource.deallocate(block, 100, alignment);
   }
   static_assert(kBlockBytes == 512);
-  for (const std::size_t alignment : {0, 3, 1024}) {
+  // GCC warns of a size that it knows.
+  volatile const std::size_t most = std::numeric_limits<std::size_t>::max();
+  CHECK_THROWS_AS(static_cast<void>(resource.allocate(most - 1000, 4096)), std::bad_alloc);
+  for (const std::size_t alignment : {0, 3, 1025}) {
     const std::string message =
         message_of<InvalidArgument>([&] { static_cast<void>(resource.allocate(100, alignment)); });
     CHECK(contains(message, std::to_string(alignment) + " B"));
   }
+  CHECK(live() == 0);
+}
+
+TEST_CASE_FIXTURE(PinnedResourceTest, "the pools of the standard library work on top") {
+  std::pmr::unsynchronized_pool_resource pool(&resource);
+  std::pmr::list<std::pmr::string> texts(&pool);
+  for (std::size_t length = 0; length < 3000; length += 7) texts.emplace_back(length, 'x');
+  for (std::size_t length = 0; const std::pmr::string& text : texts) {
+    CHECK(text.size() == length);
+    length += 7;
+  }
+  CHECK(live() > 0);
+  texts.clear();
+  pool.release();
   CHECK(live() == 0);
 }
 

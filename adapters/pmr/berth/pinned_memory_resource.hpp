@@ -2,7 +2,10 @@
 // berth's pinned memory for containers of the standard library: std::pmr::memory_resource.
 #pragma once
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory_resource>
 #include <string>
 
@@ -16,7 +19,8 @@ namespace berth {
 ///
 /// Lifetime   The PinnedAllocator must outlive the resource, and the resource its containers.
 /// Threads    Safe from any thread.
-/// Alignment  A power of two up to kBlockBytes (512). Every block is aligned to kBlockBytes.
+/// Alignment  Any power of two. Every block is aligned to kBlockBytes (512). A larger alignment
+///            takes up to as many bytes more; std::pmr::unsynchronized_pool_resource asks for such.
 /// Order      As PinnedAllocator: a freed block is reusable at once, unless a stream is recorded
 ///            for it. Copier records the streams of its copies. Before a container is destroyed or
 ///            grows, other code that copies from or to it must have recorded its stream, or waited.
@@ -32,14 +36,21 @@ class PinnedMemoryResource final : public std::pmr::memory_resource {
  private:
   /// 0 bytes give a block too, because a container may compare its address.
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    const bool is_power_of_two = alignment != 0 && (alignment & (alignment - 1)) == 0;
-    if (!is_power_of_two || alignment > kBlockBytes) {
+    if (!std::has_single_bit(alignment))
       throw InvalidArgument("an alignment of " + std::to_string(alignment) +
-                            " B; accepted: a power of two up to " + std::to_string(kBlockBytes));
-    }
-    return memory_.allocate_raw(bytes == 0 ? 1 : bytes, options_);
+                            " B; accepted: a power of two");
+    const std::size_t wanted = bytes == 0 ? 1 : bytes;
+    if (alignment <= kBlockBytes) return memory_.allocate_raw(wanted, options_);
+    const std::size_t room = alignment - kBlockBytes;
+    const std::size_t most = std::numeric_limits<std::size_t>::max();
+    void* const block = memory_.allocate_raw(wanted > most - room ? most : wanted + room, options_);
+    const auto address = reinterpret_cast<std::uintptr_t>(block);
+    return reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
   }
-  void do_deallocate(void* data, std::size_t, std::size_t) override { memory_.deallocate(data); }
+  void do_deallocate(void* data, std::size_t, std::size_t alignment) override {
+    void* const block = alignment <= kBlockBytes ? nullptr : memory_.find_block(data);
+    memory_.deallocate(block == nullptr ? data : block);
+  }
   /// Whether blocks of one can be freed by the other.
   [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
     const auto* const pinned = dynamic_cast<const PinnedMemoryResource*>(&other);
