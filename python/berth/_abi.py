@@ -195,6 +195,7 @@ owned_text = POINTER(c_void_p)
 #: Parameters of each function that returns a berth_status.
 FUNCTIONS = {
     "berth_runtime_create": [POINTER(RuntimeOptions), out_handle],
+    "berth_runtime_end_callbacks": [handle],
     "berth_driver_get_info": [handle, POINTER(DriverInfo)],
     "berth_statistics_to_text": [handle, owned_text],
     "berth_statistics_to_json": [handle, owned_text],

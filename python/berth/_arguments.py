@@ -26,6 +26,11 @@ def checked(value: object, kind: type[_Kind], name: str, accepted: str) -> _Kind
     return value
 
 
+def checked_flag(value: object, name: str) -> bool:
+    """Checks a bool: other values are mistakes, such as "no"."""
+    return checked(value, bool, name, "a bool")
+
+
 def checked_callable(value: object, name: str) -> None:
     """Checks a function of the program; None: there is none."""
     if value is not None and not callable(value):
@@ -63,7 +68,10 @@ def checked_time(value: object, name: str, units_in_second: int) -> int:
 
 def checked_text(value: object, name: str) -> bytes:
     """Checks and encodes text for C, where a zero ends it."""
-    text = checked(value, str, name, "a str").encode()
+    try:
+        text = checked(value, str, name, "a str").encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidArgument(f'"{name}" is no text of Unicode: {value!r}') from None
     if b"\0" in text:
         raise errors.InvalidArgument(f'"{name}" contains a zero character: {value!r}')
     return text

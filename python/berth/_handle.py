@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import typing
+import weakref
 
 from berth import _abi, errors
 
@@ -13,7 +15,49 @@ from berth import _abi, errors
 #: other libraries may already have ended. A default argument of each `__del__`, because the names
 #: of a module may be gone by then.
 ALIVE = [True]
-atexit.register(ALIVE.clear)
+#: The runtimes that call functions of the program.
+_callers: weakref.WeakSet[RuntimeHandle] = weakref.WeakSet()
+
+
+@atexit.register
+def _end() -> None:
+    """No thread of berth or of the program enters the interpreter through berth any more."""
+    ALIVE.clear()
+    for handle in list(_callers):
+        pointer = handle.pointer
+        if pointer:
+            _abi.library.berth_runtime_end_callbacks(pointer)
+
+
+class _Ignored:
+    """An exception that goes to `sys.unraisablehook`, where those of destructors go."""
+
+    def __init__(self, error: BaseException):
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
+
+
+_Result = typing.TypeVar("_Result")
+
+
+def guarded(
+    function: typing.Callable[..., _Result], failed: _Result
+) -> typing.Callable[..., _Result]:
+    """`function` for C, whose exception counts as `failed`.
+
+    If one left a callback of ctypes, the result in C would be undefined.
+    """
+
+    def call(*arguments: object) -> _Result:
+        try:
+            return function(*arguments)
+        except BaseException as error:
+            _Ignored(error)
+            return failed
+
+    return call
 
 
 class Unique:
@@ -79,6 +123,8 @@ class RuntimeHandle:
         self.callbacks = callbacks
         #: Each live object as its kind and its identity. Operations of a set are atomic.
         self.live: set[tuple[str, int]] = set()
+        if any(callbacks):
+            _callers.add(self)
 
     def get(self) -> ctypes.c_void_p:
         pointer = self.pointer
@@ -97,6 +143,16 @@ class RuntimeHandle:
         except KeyError:
             return False
         return True
+
+    @contextlib.contextmanager
+    def beginning(self, kind: str) -> typing.Iterator[ctypes.c_void_p]:
+        """The berth_runtime, which is not closed while an object is created."""
+        token = object()
+        self.begin(kind, token)
+        try:
+            yield self.get()
+        finally:
+            self.end(kind, token)
 
     def close(self) -> None:
         if not self.pointer:

@@ -79,9 +79,9 @@ class Array:
             raise BufferError("a copy was requested; use berth.Runtime.copy()")
         if dl_device is not None and tuple(dl_device) != own:
             raise BufferError(f"the memory is on device {own}, not on {tuple(dl_device)}")
+        is_versioned = max_version is not None and _major(max_version) >= dlpack_abi.MAJOR
         self.block._live()
         self._hand_over(stream)
-        is_versioned = max_version is not None and max_version[0] >= dlpack_abi.MAJOR
         return dlpack.export(self.block, self.shape, self.dtype, own, is_versioned)
 
     @property
@@ -137,6 +137,16 @@ class Array:
         if consumer != own:
             consumer.wait_for(own)
             self.block.record_stream(consumer)
+
+
+def _major(version: typing.Any) -> int:
+    try:
+        major, _ = version
+    except (TypeError, ValueError):
+        major = None
+    if not hasattr(major, "__index__"):
+        refuse(version, "max_version", "a tuple of two ints, or None")
+    return int(major)
 
 
 _NOTHING = ctypes.c_uint64()

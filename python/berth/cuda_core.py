@@ -13,7 +13,9 @@ import typing
 import cuda.core
 
 from berth import Device, Pool, Runtime
+from berth._arguments import INT_MAX, checked, checked_integer, refuse
 from berth._raw import RawMemory
+from berth.memory import Allocator
 
 __all__ = ["DeviceMemoryResource", "PinnedMemoryResource", "runtime"]
 
@@ -26,7 +28,23 @@ def runtime() -> Runtime:
 
 def _handle(stream: typing.Any) -> int:
     """The CUstream of a stream, or of a graph that is being built."""
+    if not hasattr(stream, "__cuda_stream__"):
+        refuse(stream, "stream", "a stream of cuda.core")
     return int(stream.__cuda_stream__()[1])
+
+
+def _index(device: typing.Any) -> int:
+    if isinstance(device, cuda.core.Device):
+        return int(device.device_id)
+    if not hasattr(device, "__index__"):
+        refuse(device, "device", "a cuda.core.Device, or an int")
+    return checked_integer(device, "device", 0, INT_MAX)
+
+
+def _chosen(given: Runtime | None) -> Runtime:
+    if given is None:
+        return runtime()
+    return checked(given, Runtime, "runtime", "a berth.Runtime, or None")
 
 
 class _Resource(cuda.core.MemoryResource):
@@ -67,9 +85,11 @@ class DeviceMemoryResource(_Resource):
         pool: Pool | None = None,
     ):
         """`pool`: of this device; `runtime`: None is berth.cuda_core.runtime()."""
-        index = device if isinstance(device, int) else device.device_id
-        chosen = runtime or globals()["runtime"]()
-        memory = pool or chosen.memory(Device("cuda", index))
+        index = _index(device)
+        if pool is not None:
+            memory: Allocator = checked(pool, Pool, "pool", "a berth.Pool, or None")
+        else:
+            memory = _chosen(runtime).memory(Device("cuda", index))
         self._device_id = memory.device.index
         self._memory = RawMemory(memory, str(memory.device))
 
@@ -87,9 +107,8 @@ class PinnedMemoryResource(_Resource):
 
     def __init__(self, device: cuda.core.Device | int = 0, *, runtime: Runtime | None = None):
         """`device`: the device of the streams; the memory is on its NUMA node."""
-        index = device if isinstance(device, int) else device.device_id
-        chosen = runtime or globals()["runtime"]()
-        self._memory = RawMemory(chosen.pinned_memory, f"cuda:{index}")
+        index = _index(device)
+        self._memory = RawMemory(_chosen(runtime).pinned_memory, f"cuda:{index}")
 
     @property
     def device_id(self) -> int:

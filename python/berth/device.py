@@ -50,6 +50,7 @@ class Device:
     @classmethod
     def from_dlpack(cls, device_type: int, device_id: int) -> Device:
         """The device of a DLPack device type and number; pinned memory is `cpu`."""
+        device_type = checked_integer(device_type, "device_type", INT_MIN, INT_MAX)
         if device_type in (DLPACK_CPU, DLPACK_CUDA_HOST):
             return cls("cpu")
         if device_type == DLPACK_CUDA:

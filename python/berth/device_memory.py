@@ -9,7 +9,7 @@ import dataclasses
 import typing
 
 from berth import _abi, errors
-from berth._arguments import checked_size, checked_text
+from berth._arguments import checked_flag, checked_size, checked_text
 from berth._handle import ALIVE, Held, Owned, RuntimeHandle
 from berth.device import Device
 from berth.memory import Allocator
@@ -116,9 +116,9 @@ class DeviceMemory(_DeviceAllocator):
         MemoryConnection, network cards and resident kernels. Such a pool cannot sleep. `fabric`,
         with `contiguous`: memory can also have fabric handles, for other machines.
         """
-        flags = _abi.MEMORY_POOL_FOR_GRAPHS if for_graphs else 0
-        flags |= _abi.MEMORY_POOL_CONTIGUOUS if contiguous else 0
-        flags |= _abi.MEMORY_POOL_FABRIC if fabric else 0
+        flags = _abi.MEMORY_POOL_FOR_GRAPHS if checked_flag(for_graphs, "for_graphs") else 0
+        flags |= _abi.MEMORY_POOL_CONTIGUOUS if checked_flag(contiguous, "contiguous") else 0
+        flags |= _abi.MEMORY_POOL_FABRIC if checked_flag(fabric, "fabric") else 0
         options = _abi.MemoryPoolOptions(
             name=checked_text(name, "name"),
             flags=flags,
@@ -126,10 +126,11 @@ class DeviceMemory(_DeviceAllocator):
             bytes_reserved_soft_max=checked_size(soft_bytes_max, "soft_bytes_max"),
         )
         pool = ctypes.c_void_p()
-        _abi.library.berth_memory_pool_create(
-            self._runtime.get(), self.device._value, ctypes.byref(options), ctypes.byref(pool)
-        )
-        return Pool(self, pool)
+        with self._runtime.beginning(_KIND) as runtime:
+            _abi.library.berth_memory_pool_create(
+                runtime, self.device._value, ctypes.byref(options), ctypes.byref(pool)
+            )
+            return Pool(self, pool)
 
     def sleep(self, name: str, *, keep_content: bool = False) -> int:
         """Puts all pools of this name to sleep; returns the number of bytes released."""
@@ -138,7 +139,7 @@ class DeviceMemory(_DeviceAllocator):
             self._runtime.get(),
             self.device._value,
             checked_text(name, "name"),
-            keep_content,
+            checked_flag(keep_content, "keep_content"),
             ctypes.byref(released),
         )
         return released.value
@@ -174,7 +175,9 @@ class Pool(_DeviceAllocator):
     def sleep(self, *, keep_content: bool = False) -> int:
         """Releases all physical memory; returns its number of bytes. Addresses stay reserved."""
         released = ctypes.c_size_t()
-        _abi.library.berth_memory_pool_sleep(self._open(), keep_content, ctypes.byref(released))
+        _abi.library.berth_memory_pool_sleep(
+            self._open(), checked_flag(keep_content, "keep_content"), ctypes.byref(released)
+        )
         return released.value
 
     def wake(self) -> None:
@@ -224,8 +227,8 @@ class Pool(_DeviceAllocator):
     def _get(self) -> ctypes.c_void_p:
         return Held(self._pointer, self._open())
 
-    def _freer(self, runtime: ctypes.c_void_p) -> ctypes.c_void_p:
-        return self._parent._freer(runtime)
+    def _of_blocks(self, runtime: ctypes.c_void_p | None) -> ctypes.c_void_p:
+        return self._parent._of_blocks(runtime)
 
     def __enter__(self) -> Pool:
         return self

@@ -9,7 +9,7 @@ import math
 import threading
 import typing
 
-from berth import dlpack_abi, errors
+from berth import _abi, dlpack_abi, errors
 from berth._arguments import checked, refuse
 from berth.data_type import DataType
 from berth.device import Device
@@ -136,8 +136,11 @@ class ImportedArray:
     """An array of another library. It is released by `release()`, or with its last reference."""
 
     def __init__(self, struct: Managed | ManagedVersioned):
-        self._struct: Managed | ManagedVersioned | None = struct
+        """A view, which from_dlpack() makes the owner."""
+        self._struct: Managed | ManagedVersioned | None = None
         tensor = struct.tensor
+        if tensor.ndim < 0 or (tensor.ndim > 0 and not tensor.shape):
+            raise errors.InvalidArgument(f"the tensor has {tensor.ndim} dimensions, and no shape")
         self.pointer: int = (tensor.data or 0) + tensor.byte_offset
         self.device = Device.from_dlpack(tensor.device.device_type, tensor.device.device_id)
         self.dtype = DataType(tensor.dtype.code, tensor.dtype.bits)
@@ -147,6 +150,8 @@ class ImportedArray:
         self.strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
         flags = struct.flags if isinstance(struct, ManagedVersioned) else 0
         self.is_read_only = bool(flags & dlpack_abi.READ_ONLY)
+        if min(self.shape, default=0) < 0 or self.bytes > _abi.NO_LIMIT:
+            raise errors.InvalidArgument(f"the tensor has the shape {self.shape} of {self.dtype}")
 
     @property
     def is_contiguous(self) -> bool:
@@ -207,6 +212,7 @@ def from_dlpack(source: typing.Any, stream: Stream | None = None) -> ImportedArr
             _check_version(struct)
             array = ImportedArray(struct)
             dlpack_abi.rename(id(capsule), used)
+            array._struct = struct
             return array
     raise errors.InvalidArgument("__dlpack__() returned no tensor capsule, or a consumed one")
 

@@ -8,7 +8,7 @@ import dataclasses
 import typing
 
 from berth import _abi, errors
-from berth._arguments import checked_size, checked_time
+from berth._arguments import checked_flag, checked_size, checked_time
 from berth._handle import ALIVE, Held, RuntimeHandle, Unique
 from berth.array import Array
 from berth.device import Device, device_value
@@ -57,34 +57,37 @@ class Block(Unique):
         "__weakref__",
         "_allocator",
         "_bytes",
+        "_data",
         "_exports",
-        "_pointer",
         "_runtime",
         "_stream",
     )
 
-    def __init__(
-        self,
-        allocator: Allocator,
-        runtime: ctypes.c_void_p,
-        pointer: int,
-        size: int,
-        stream: Stream | None,
-    ):
+    def __init__(self, allocator: Allocator, size: int, stream: Stream | None):
+        """A block without memory yet, which `_obtain()` gives it. It is live until then."""
         self._allocator = allocator
-        #: The berth_runtime, which another thread may have closed during the allocation.
-        self._runtime = runtime
-        self._pointer = pointer
         self._bytes = size
         self._stream = stream
         self._exports: set[int] = _NO_EXPORTS
-        if pointer:
-            allocator._runtime.begin(_KIND, self)
+        #: Written by C, because the handler of a signal may raise as soon as C returns.
+        self._data = ctypes.c_void_p()
+        #: The berth_runtime, as long as the block is live.
+        self._runtime: ctypes.c_void_p | None = allocator._runtime.get()
+        allocator._runtime.begin(_KIND, self)
+
+    def _obtain(self, function: typing.Callable[..., object], *arguments: object) -> Block:
+        try:
+            function(*arguments, ctypes.byref(self._data))
+        finally:
+            if not self._data:
+                self._allocator._runtime.end(_KIND, self)
+                self._runtime = None
+        return self
 
     @property
     def pointer(self) -> int:
         """The address; 0 for a block of 0 bytes, and after `free()`."""
-        return self._pointer
+        return self._data.value or 0
 
     @property
     def bytes(self) -> int:
@@ -110,22 +113,24 @@ class Block(Unique):
         value = live_stream(stream)
         if self._live():
             _abi.library.berth_allocator_record_stream(
-                self._allocator._get(), self._pointer, value
+                self._allocator._of_blocks(self._runtime), self._data, value
             )
 
     def record_use(self, stream: Stream) -> None:
         """Reuse of the block waits for work submitted to `stream` so far."""
         value = live_stream(stream)
         if self._live():
-            _abi.library.berth_allocator_record_use(self._allocator._get(), self._pointer, value)
+            _abi.library.berth_allocator_record_use(
+                self._allocator._of_blocks(self._runtime), self._data, value
+            )
 
     def free(self) -> None:
         """Frees the block now. Repeated: no effect. Refused while another library uses it."""
-        if not self._pointer:
+        if not self._data:
             return
         if self._exports:
             raise errors.InvalidArgument(
-                f"the block at {self._pointer:#x} is exported {len(self._exports)} times; it is "
+                f"the block at {self.pointer:#x} is exported {len(self._exports)} times; it is "
                 "freed when the last importer lets go"
             )
         self._free()
@@ -142,7 +147,7 @@ class Block(Unique):
             )
         if not self._live():
             return memoryview(bytearray())
-        owner = type("Bytes", (ctypes.c_ubyte * self._bytes,), {}).from_address(self._pointer)
+        owner = type("Bytes", (ctypes.c_ubyte * self._bytes,), {}).from_address(self.pointer)
         owner._block = self
         return memoryview(owner).cast("B")
 
@@ -165,37 +170,47 @@ class Block(Unique):
 
     def __repr__(self) -> str:
         where = "pinned memory" if self.is_pinned else str(self.device)
-        return f"<berth.Block of {self._bytes} bytes at {self._pointer:#x}, {where}>"
+        return f"<berth.Block of {self._bytes} bytes at {self.pointer:#x}, {where}>"
 
     def _live(self) -> bool:
         """Whether the block has memory; raises if it was freed."""
-        if not self._pointer and self._bytes:
+        if not self._data and self._bytes:
             raise errors.InvalidArgument("the block was freed")
-        return bool(self._pointer)
+        return bool(self._data)
 
     def _free(self) -> None:
+        allocator = self._allocator._of_blocks(self._runtime)
         if not self._allocator._runtime.end(_KIND, self):
             return
         try:
-            _abi.library.berth_allocator_deallocate(
-                self._allocator._freer(self._runtime), self._pointer
-            )
+            _abi.library.berth_allocator_deallocate(allocator, self._data)
         except errors.Error:
             self._allocator._runtime.begin(_KIND, self)
             raise
-        self._pointer = 0
+        except BaseException:  # of the handler of a signal, after the call
+            self._forget()
+            raise
+        self._forget()
+
+    def _forget(self) -> None:
+        self._data.value = None
+        self._runtime = None
 
     def _give_up(self) -> None:
         """Releases ownership of the memory without freeing it."""
         self._allocator._runtime.end(_KIND, self)
-        self._pointer = self._bytes = 0
+        self._forget()
+        self._bytes = 0
 
     def __del__(self, alive=ALIVE):
-        if alive and self._pointer:
+        if alive and getattr(self, "_runtime", None):
             try:
                 self._free()
             except errors.Error:
                 pass  # the device is lost
+            except BaseException:  # of the handler of a signal, perhaps before the free
+                self._free()
+                raise
 
 
 class Allocator(Unique):
@@ -220,10 +235,9 @@ class Allocator(Unique):
         if stream is None:
             stream = self._default_stream()
         value = live_stream(stream) if stream is not None else NO_STREAM
-        data = ctypes.c_void_p()
-        runtime = self._runtime.get()
-        _abi.library.berth_allocator_allocate(self._get(), size, value, ctypes.byref(data))
-        return Block(self, runtime, data.value or 0, size, None if self.device.is_cpu else stream)
+        allocator = self._get()
+        block = Block(self, size, None if self.device.is_cpu else stream)
+        return block._obtain(_abi.library.berth_allocator_allocate, allocator, size, value)
 
     def trim(self, bytes_to_keep: int = 0) -> int:
         """Releases cached memory to the driver; returns the number of bytes released."""
@@ -262,8 +276,8 @@ class Allocator(Unique):
     def _get(self) -> ctypes.c_void_p:
         return Held(self._pointer, self._runtime.get())
 
-    def _freer(self, runtime: ctypes.c_void_p) -> ctypes.c_void_p:
-        """The allocator that frees blocks of this one, of a runtime that may be closed."""
+    def _of_blocks(self, runtime: ctypes.c_void_p | None) -> ctypes.c_void_p:
+        """The allocator for calls about a live block of this one, which may be a closed pool."""
         return Held(self._pointer, runtime)
 
 
@@ -295,15 +309,21 @@ class PinnedMemory(Allocator):
             live_stream(stream)
         options = _abi.PinnedOptions(
             near=device_value(near, "near") if near is not None else _abi.Device(),
-            kind=_abi.PINNED_WRITE_COMBINED if write_combined else _abi.PINNED_PORTABLE,
-            flags=0 if may_wait else _abi.PINNED_NO_WAIT,
+            kind=(
+                _abi.PINNED_WRITE_COMBINED
+                if checked_flag(write_combined, "write_combined")
+                else _abi.PINNED_PORTABLE
+            ),
+            flags=0 if checked_flag(may_wait, "may_wait") else _abi.PINNED_NO_WAIT,
         )
-        data = ctypes.c_void_p()
-        runtime = self._runtime.get()
-        _abi.library.berth_allocator_allocate_pinned_with(
-            self._get(), size, ctypes.byref(options), ctypes.byref(data)
+        allocator = self._get()
+        block = Block(self, size, None)
+        block._obtain(
+            _abi.library.berth_allocator_allocate_pinned_with,
+            allocator,
+            size,
+            ctypes.byref(options),
         )
-        block = Block(self, runtime, data.value or 0, size, None)
         if stream is not None:
             block.record_stream(stream)
         return block

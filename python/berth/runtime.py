@@ -13,12 +13,13 @@ from berth._arguments import (
     INT_MAX,
     INT_MIN,
     checked_callable,
+    checked_flag,
     checked_integer,
     checked_size,
     checked_text,
     refuse,
 )
-from berth._handle import RuntimeHandle, Unique
+from berth._handle import RuntimeHandle, Unique, guarded
 from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo, device_value
 from berth.device_memory import DeviceMemory, MappedRange
 from berth.memory import Allocator, Block, HostMemory, PinnedMemory
@@ -59,8 +60,8 @@ class Runtime(Unique):
         OutOfMemory. `on_unmap(range)` is called before memory is unmapped. A lock is held: they may
         free blocks, and must not allocate.
 
-        All are called on any thread. Their exceptions go to `sys.unraisablehook`, and count as
-        False.
+        All are called on any thread, and no more once the interpreter ends. Their exceptions go to
+        `sys.unraisablehook`, and count as False.
         """
         for name, function in (
             ("on_pressure", on_pressure),
@@ -69,27 +70,34 @@ class Runtime(Unique):
             ("report", report),
         ):
             checked_callable(function, name)
-        flags = 0 if virtual_memory else _abi.RUNTIME_NO_VIRTUAL_MEMORY
-        flags |= 0 if read_environment else _abi.RUNTIME_IGNORE_ENVIRONMENT
+        is_mapped = checked_flag(virtual_memory, "virtual_memory")
+        flags = 0 if is_mapped else _abi.RUNTIME_NO_VIRTUAL_MEMORY
+        reads = checked_flag(read_environment, "read_environment")
+        flags |= 0 if reads else _abi.RUNTIME_IGNORE_ENVIRONMENT
         options = _abi.RuntimeOptions(
             driver=checked_text(driver, "driver"),
             configuration=checked_text(configuration, "configuration"),
             flags=flags,
         )
         if on_pressure is not None:
-            options.on_pressure = _abi.Pressure(lambda _, needed: bool(on_pressure(needed)))
+            options.on_pressure = _abi.Pressure(
+                guarded(lambda _, needed: bool(on_pressure(needed)), False)
+            )
         if on_map is not None:
             options.on_map = _abi.Map(
-                lambda _, range: bool(on_map(MappedRange._of(range.contents)))
+                guarded(lambda _, range: bool(on_map(MappedRange._of(range.contents))), False)
             )
         if on_unmap is not None:
             options.on_unmap = _abi.Unmap(
-                lambda _, range: on_unmap(MappedRange._of(range.contents))
+                guarded(lambda _, range: on_unmap(MappedRange._of(range.contents)), None)
             )
         if report is not None:
             options.report = _abi.Report(
-                lambda _, severity, message: report(
-                    SEVERITIES.get(severity, "error"), message.decode(errors="replace")
+                guarded(
+                    lambda _, severity, message: report(
+                        SEVERITIES.get(severity, "error"), message.decode(errors="replace")
+                    ),
+                    None,
                 )
             )
         pointer = ctypes.c_void_p()
@@ -187,14 +195,11 @@ class Runtime(Unique):
 
     def stream(self, device: Device | str, priority: int = 0) -> Stream:
         """Leases a pooled stream; streams of lower numbers run first, 0 is the lowest priority."""
-        value = _abi.Stream()
-        _abi.library.berth_stream_acquire(
-            self._handle.get(),
+        return Stream.lease(
+            self._handle,
             device_value(device),
             checked_integer(priority, "priority", INT_MIN, INT_MAX),
-            ctypes.byref(value),
         )
-        return Stream(self._handle, value, is_leased=True)
 
     def external_stream(self, device: Device | str, handle: int) -> Stream:
         """Refers to a foreign stream by its CUstream; 0 is the legacy default stream.

@@ -98,12 +98,12 @@ class MemoryConnection(Unique):
         number = _descriptor(socket)
         self._runtime = runtime
         handle = ctypes.c_void_p()
-        pointer = runtime.get()
-        _abi.library.berth_memory_connection_open(pointer, number, ctypes.byref(handle))
-        self._handle = Owned(handle, _abi.library.berth_memory_connection_close, pointer)
-        if isinstance(socket, sockets.socket):
-            socket.detach()
-        runtime.begin(_CONNECTION, self)
+        with runtime.beginning(_CONNECTION) as pointer:
+            _abi.library.berth_memory_connection_open(pointer, number, ctypes.byref(handle))
+            self._handle = Owned(handle, _abi.library.berth_memory_connection_close, pointer)
+            if isinstance(socket, sockets.socket):
+                socket.detach()
+            runtime.begin(_CONNECTION, self)
 
     def share(
         self,

@@ -26,6 +26,20 @@ class Stream(Unique):
             runtime.begin(_KIND, self)
 
     @classmethod
+    def lease(cls, runtime: RuntimeHandle, device: _abi.Device, priority: int) -> Stream:
+        """A pooled stream."""
+        stream = cls(runtime, _abi.Stream(), is_leased=True)
+        # C writes into the stream, because the handler of a signal may raise as soon as C returns.
+        value = stream._value
+        try:
+            _abi.library.berth_stream_acquire(runtime.get(), device, priority, ctypes.byref(value))
+        finally:
+            if not value.context:
+                runtime.end(_KIND, stream)
+                stream._is_leased = False
+        return stream
+
+    @classmethod
     def from_native(cls, runtime: RuntimeHandle, device: _abi.Device, handle: int) -> Stream:
         """A foreign stream, by its CUstream; 0 is the legacy default stream."""
         value = _abi.Stream()
@@ -105,10 +119,12 @@ class Stream(Unique):
     def __repr__(self) -> str:
         if not self._value.context:
             return "<released berth.Stream>"
+        if not self._runtime.pointer:
+            return f"<berth.Stream {self._value.native or 0:#x} of a closed runtime>"
         return f"<berth.Stream {self.handle:#x} of {self.device}>"
 
     def __del__(self, alive=ALIVE):
-        if alive and self._is_leased and self._runtime.pointer:
+        if alive and getattr(self, "_is_leased", False) and self._runtime.pointer:
             try:
                 self.release()
             except errors.Error:

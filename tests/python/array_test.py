@@ -247,6 +247,41 @@ class ImportTest(unittest.TestCase):
         del Taken.capsule
         block.free()
 
+    def test_a_malformed_tensor_is_refused_and_released_once(self):
+        block = self.runtime.host_memory.allocate(64)
+        extents = (ctypes.c_int64 * 2)(1 << 62, 1 << 62)
+        negative = (ctypes.c_int64 * 2)(4, -4)
+        for change in (
+            {"ndim": -1},
+            {"ndim": 2, "shape": None},
+            {"ndim": 2, "shape": extents},
+            {"ndim": 2, "shape": negative},
+            {"device": dlpack_abi.DeviceNumber(99, 0)},
+        ):
+            deleted = []
+
+            class Malformed:
+                def __dlpack_device__(self):
+                    return (1, 0)
+
+                def __dlpack__(self, **_options):
+                    capsule = block.__dlpack__(max_version=(1, 0))
+                    address = dlpack_abi.pointer_of(id(capsule), b"dltensor_versioned")
+                    struct = dlpack_abi.ManagedVersioned.from_address(address)
+                    for name, value in change.items():
+                        if name == "shape" and value is not None:
+                            value = ctypes.cast(value, ctypes.POINTER(ctypes.c_int64))
+                        setattr(struct.tensor, name, value)
+                    deleted.append(address)
+                    return capsule
+
+            refused = (berth.InvalidArgument, berth.NotSupported)
+            with self.subTest(change), self.assertRaises(refused):
+                berth.from_dlpack(Malformed())
+            gc.collect()
+            self.assertEqual((len(deleted), len(block._exports)), (1, 0))
+        block.free()
+
     @needs_numpy
     def test_numpy_exports(self):
         array = numpy.arange(12, dtype="f4").reshape(3, 4)

@@ -99,6 +99,19 @@ class CudaCoreTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.resource.allocate(-1, stream=self.stream)
 
+    def test_arguments_of_a_wrong_type(self):
+        make = berth.cuda_core.DeviceMemoryResource
+        resource = make()
+        for name, use in (
+            ("device", lambda: make("x")),
+            ("pool", lambda: make(0, pool="kv")),
+            ("runtime", lambda: make(0, runtime=5)),
+            ("device", lambda: berth.cuda_core.PinnedMemoryResource("x")),
+            ("stream", lambda: resource.allocate(10, stream=None)),
+        ):
+            with self.assertRaisesRegex(TypeError, f'"{name}" is of type .*; accepted: '):
+                use()
+
     def test_a_pool_that_sleeps(self):
         pool = self.memory.create_pool("weights")
         resource = berth.cuda_core.DeviceMemoryResource(self.device, pool=pool)

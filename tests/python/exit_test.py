@@ -63,6 +63,37 @@ class ExitTest(unittest.TestCase):
         """
         self.assertEqual(run(program), (0, ""))
 
+    def test_a_callback_is_not_called_once_the_interpreter_ends(self):
+        program = """
+            import berth
+            runtime = berth.Runtime(
+                on_unmap=lambda range: None, configuration="release_unused_after=1ms")
+            runtime.memory("cuda:0").allocate(1 << 20).free()
+        """
+        for _ in range(5):
+            self.assertEqual(run(program), (0, ""))
+
+    def test_with_a_thread_in_callbacks(self):
+        program = """
+            import berth, threading
+            runtime = berth.Runtime(
+                on_map=lambda range: True, on_unmap=lambda range: None,
+                on_pressure=lambda bytes: False, configuration="bytes_reserved_max=16MiB")
+            memory = runtime.memory("cuda:0")
+            def work():
+                while True:
+                    try:
+                        memory.allocate(8 << 20)
+                        memory.allocate(32 << 20)
+                    except berth.OutOfMemory:
+                        memory.trim()
+            for _ in range(3):
+                threading.Thread(target=work, daemon=True).start()
+            import time; time.sleep(0.05)
+        """
+        for _ in range(5):
+            self.assertEqual(run(program), (0, ""))
+
     def test_with_a_thread_that_goes_on(self):
         program = LIVE + """
     import threading

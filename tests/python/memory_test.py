@@ -135,7 +135,10 @@ class MemoryTest(unittest.TestCase):
         with self.assertRaisesRegex(berth.InvalidArgument, "closed"):
             pool.allocate(1000)
         pool.close()
-        block.free()  # through the allocator of the device
+        # Through the allocator of the device:
+        block.record_use(stream)
+        block.record_stream(stream)
+        block.free()
         with self.assertRaises(berth.InvalidArgument):
             self.memory.create_pool("")
 

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python module: devices, runtimes, streams and copies, on two simulated devices."""
 
+import gc
+import signal
 import sys
 import threading
+import time
 import unittest
 
 import berth
@@ -141,6 +144,81 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual([type(raised.exc_value) for raised in said], [KeyError])
         kept.free()
         self.assertTrue(runtime.memory("cuda:0").allocate(1 << 20).pointer)
+
+    def test_a_mapping_callback_that_raises_refuses(self):
+        def on_map(_range):
+            raise KeyError("no room")
+
+        runtime = berth.Runtime(on_map=on_map)
+        said = []
+        hook, sys.unraisablehook = sys.unraisablehook, said.append
+        try:
+            for flags in ({}, {"contiguous": True}, {"for_graphs": True}):
+                pool = runtime.memory("cuda:0").create_pool("refused", **flags)
+                for _ in range(10):
+                    with self.assertRaises(berth.OutOfMemory):
+                        pool.allocate(1 << 20)
+        finally:
+            sys.unraisablehook = hook
+        self.assertGreaterEqual(len(said), 30)
+        self.assertEqual({type(raised.exc_value) for raised in said}, {KeyError})
+
+    def test_close_destroys_whatever_refers_to_freed_blocks(self):
+        unmapped = []
+        runtime = berth.Runtime(on_unmap=unmapped.append)
+        block = runtime.memory("cuda:0").allocate(8 << 20)
+        empty = runtime.memory("cuda:0").allocate(0)
+        array = block.array((2,), "f4")
+        block.free()
+        runtime.close()
+        self.assertEqual(sum(range.bytes for range in unmapped), 8 << 20)
+        self.assertEqual((block.pointer, empty.pointer, array.shape), (0, 0, (2,)))
+
+    def test_flags_are_bools(self):
+        memory = berth.Runtime().memory("cuda:0")
+        for use in (
+            lambda: berth.Runtime(read_environment="no"),
+            lambda: berth.Runtime(virtual_memory="off"),
+            lambda: memory.create_pool("x", contiguous="no"),
+            lambda: memory.create_pool("x", for_graphs=1),
+            lambda: memory.sleep("x", keep_content="yes"),
+        ):
+            with self.assertRaisesRegex(TypeError, "accepted: a bool"):
+                use()
+        with self.assertRaisesRegex(berth.InvalidArgument, "name"):
+            memory.create_pool("\udc80")
+
+    def test_a_stream_of_a_closed_runtime_is_printed(self):
+        runtime = berth.Runtime()
+        stream = runtime.external_stream("cuda:0", 0)
+        runtime.close()
+        self.assertIn("closed", repr(stream))
+
+    @unittest.skipUnless(hasattr(signal, "setitimer"), "no timers")
+    def test_a_signal_loses_no_block_and_no_stream(self):
+        runtime = berth.Runtime()
+        memory = runtime.memory("cuda:0")
+
+        def interrupt(_signal, _frame):
+            raise InterruptedError
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for _ in range(300):
+                kept = []
+                with self.assertRaises(InterruptedError):
+                    signal.setitimer(signal.ITIMER_REAL, 0.0002)
+                    while True:
+                        kept.append(memory.allocate(100))
+                        kept.append(runtime.stream("cuda:0"))
+                        kept.append(runtime.pinned_memory.allocate(100))
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        del kept
+        gc.collect()
+        for allocator in (memory, runtime.pinned_memory):
+            self.assertEqual(allocator.counters().blocks_allocated.current, 0)
+        runtime.close()
 
     def test_statistics(self):
         runtime = berth.Runtime()
