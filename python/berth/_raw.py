@@ -41,7 +41,7 @@ class RawMemory:
         """
         if not address:
             return
-        allocator = self.allocator._get()
+        allocator = self.allocator._of_blocks(self._runtime.get())
         if stream is not None:
             value = self._stream(stream)
             try:

@@ -207,7 +207,7 @@ def kernel(name: str) -> typing.Callable[[_Function], _Function]:
                 uses = (_Use * len(work.uses))(
                     *((use.address, use.bytes, use.writes) for use in work.uses)
                 )
-            except Exception:
+            except BaseException:  # otherwise the result in C would be undefined
                 traceback.print_exc()
                 return 1
             number = next(_numbers)

@@ -119,6 +119,7 @@ class CudaCoreTest(unittest.TestCase):
         self.assertTrue(pool.owns(int(buffer.handle)))
         self.assertEqual(pool.sleep(), 2 * MIB)
         pool.wake()
+        pool.close()
         buffer.close()
 
     def test_the_runtime_cannot_be_closed_before(self):
