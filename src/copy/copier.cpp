@@ -36,9 +36,8 @@ class BERTH_HIDDEN Copier::Impl {
   Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllocator& host,
        CompletionQueue& completions, const CopierOptions& options)
       : registry_(registry),
-        own_{pinned, host},
         options_(options),
-        sides_(registry, own_),
+        sides_(registry, {pinned, host}),
         dispatcher_(registry, pinned, completions, options) {}
 
   using Request = CopyRequest;
@@ -106,8 +105,8 @@ class BERTH_HIDDEN Copier::Impl {
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
     if (origin_.is_here()) {
-      require_host_memory(registry_, own_, target, bytes, kTargetName);
-      require_host_memory(registry_, own_, source, bytes, kSourceName);
+      sides_.require_host_memory(target, bytes, kTargetName);
+      sides_.require_host_memory(source, bytes, kSourceName);
     }
     require_writable(target, bytes);
     require_readable(source, bytes);
@@ -250,7 +249,6 @@ class BERTH_HIDDEN Copier::Impl {
 
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
-  const OwnHostMemory own_;
   const CopierOptions options_;
   MemorySides sides_;
   CopyDispatcher dispatcher_;

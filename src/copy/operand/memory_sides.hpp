@@ -74,6 +74,11 @@ class MemorySides {
     return stream.context().host_reach().shares_managed && are_writable(target, bytes);
   }
 
+  /// See copy_arguments.hpp.
+  void require_host_memory(const void* data, std::size_t bytes, const char* name) const {
+    berth::require_host_memory(registry_, own_, data, bytes, name);
+  }
+
   static MemorySide side_at(const void* data, const MemoryKind& kind) {
     return {static_cast<std::byte*>(const_cast<void*>(data)), kind};  // a source is never written
   }
