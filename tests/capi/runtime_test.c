@@ -295,14 +295,18 @@ static void note_unmap(void* user, const berth_mapped_range* range) {
   ((struct mappings*)user)->bytes_unmapped += range->bytes;
 }
 
-static void each_mapping_is_announced_and_withdrawn(void) {
-  enum { kBytes = 8 << 20 };
-  struct mappings mappings = {0, 0, false};
+static struct machine open_watched(struct mappings* mappings) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
   options.on_map = note_map;
   options.on_unmap = note_unmap;
-  options.mapping_user = &mappings;
-  struct machine machine = open_machine(&options);
+  options.mapping_user = mappings;
+  return open_machine(&options);
+}
+
+static void each_mapping_is_announced_and_withdrawn(void) {
+  enum { kBytes = 8 << 20 };
+  struct mappings mappings = {0, 0, false};
+  struct machine machine = open_watched(&mappings);
   void* data = NULL;
   CHECK_OK(berth_allocator_allocate(machine.memory, kBytes, machine.stream, &data));
   CHECK(mappings.bytes_mapped == kBytes && mappings.bytes_unmapped == 0);
@@ -318,11 +322,7 @@ static void each_mapping_is_announced_and_withdrawn(void) {
 static void ended_callbacks_are_not_called(void) {
   enum { kBytes = 8 << 20 };
   struct mappings mappings = {0, 0, false};
-  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
-  options.on_map = note_map;
-  options.on_unmap = note_unmap;
-  options.mapping_user = &mappings;
-  struct machine machine = open_machine(&options);
+  struct machine machine = open_watched(&mappings);
   void* data = NULL;
   CHECK_OK(berth_allocator_allocate(machine.memory, kBytes, machine.stream, &data));
   CHECK_OK(berth_runtime_end_callbacks(machine.runtime));

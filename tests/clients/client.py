@@ -31,21 +31,23 @@ def run(missing):
     unittest.main()
 
 
+def library_folder():
+    return pathlib.Path(os.environ["BERTH_LIBRARY"]).parent
+
+
 def berth_flags():
     """For a compiler: berth as it was built, without installing it."""
-    library = pathlib.Path(os.environ["BERTH_LIBRARY"]).parent
-    return [f"-I{ROOT}/include", f"-L{library}", "-lberth"]
+    return [f"-I{ROOT}/include", f"-L{library_folder()}", "-lberth"]
 
 
 def done(*command, cwd=None, **environment):
     """The output of a program that uses berth itself, or of a command that makes one."""
-    library = pathlib.Path(os.environ["BERTH_LIBRARY"]).parent
     ended = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"LD_LIBRARY_PATH": str(library)} | environment,
+        env=os.environ | {"LD_LIBRARY_PATH": str(library_folder())} | environment,
         cwd=cwd,
     )
     if ended.returncode != 0:

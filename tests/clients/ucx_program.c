@@ -42,20 +42,20 @@ typedef struct {
   ucp_mem_h registration;
 } block;
 
-static void send_text(process* self, const void* text, size_t bytes) {
+static void send_bytes(process* self, const void* content, size_t bytes) {
   REQUIRE(send(self->socket, &bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes);
-  REQUIRE(send(self->socket, text, bytes, 0) == (ssize_t)bytes);
+  REQUIRE(send(self->socket, content, bytes, 0) == (ssize_t)bytes);
 }
 
 /// To be freed. Meanwhile, transfers of the other process go on, which may need this one.
-static void* receive_text(process* self) {
+static void* receive_bytes(process* self) {
   size_t bytes;
   while (recv(self->socket, &bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT) == -1)
     ucp_worker_progress(self->worker);
   REQUIRE(recv(self->socket, &bytes, sizeof bytes, MSG_WAITALL) == (ssize_t)sizeof bytes);
-  void* text = malloc(bytes);
-  REQUIRE(text != NULL && recv(self->socket, text, bytes, MSG_WAITALL) == (ssize_t)bytes);
-  return text;
+  void* content = malloc(bytes);
+  REQUIRE(content != NULL && recv(self->socket, content, bytes, MSG_WAITALL) == (ssize_t)bytes);
+  return content;
 }
 
 static void await(process* self, ucs_status_ptr_t request) {
@@ -82,9 +82,9 @@ static void start(process* self, int socket) {
   ucp_address_t* own;
   size_t bytes;
   UCX(ucp_worker_get_address(self->worker, &own, &bytes));
-  send_text(self, own, bytes);
+  send_bytes(self, own, bytes);
   ucp_worker_release_address(self->worker, own);
-  ucp_address_t* const address = receive_text(self);
+  ucp_address_t* const address = receive_bytes(self);
   const ucp_ep_params_t other = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
                                  .address = address};
   UCX(ucp_ep_create(self->worker, &other, &self->other));
@@ -95,8 +95,8 @@ static void end(process* self) {
   const ucp_request_param_t none = {.op_attr_mask = 0};
   await(self, ucp_ep_close_nbx(self->other, &none));
   // The other process needs this one until it has closed its end, too.
-  send_text(self, "closed", sizeof "closed");
-  free(receive_text(self));
+  send_bytes(self, "closed", sizeof "closed");
+  free(receive_bytes(self));
   ucp_worker_destroy(self->worker);
   ucp_cleanup(self->context);
   berth_runtime_destroy(self->runtime);
@@ -130,8 +130,8 @@ static void send_block(process* self, size_t bytes, int round) {
                                           .memh = sent.registration};
   await(self, ucp_tag_send_nbx(self->other, sent.data, bytes, kTag, &registered));
 
-  void* const place = receive_text(self);
-  void* const key = receive_text(self);
+  void* const place = receive_bytes(self);
+  void* const key = receive_bytes(self);
   ucp_rkey_h access;
   UCX(ucp_ep_rkey_unpack(self->other, key, &access));
   for (size_t at = 0; at < bytes; ++at) sent.data[at] = pattern(at, round + 1);
@@ -141,8 +141,8 @@ static void send_block(process* self, size_t bytes, int round) {
   const ucp_request_param_t none = {.op_attr_mask = 0};
   await(self, ucp_ep_flush_nbx(self->other, &none));
   ucp_rkey_destroy(access);
-  send_text(self, "written", sizeof "written");
-  free(receive_text(self));
+  send_bytes(self, "written", sizeof "written");
+  free(receive_bytes(self));
   free(place);
   free(key);
   deallocate(self, &sent);
@@ -161,15 +161,15 @@ static void receive_block(process* self, size_t bytes, int round) {
   check(&received, round);
 
   const uint64_t address = (uint64_t)(uintptr_t)received.data;
-  send_text(self, &address, sizeof address);
+  send_bytes(self, &address, sizeof address);
   void* key;
   size_t key_bytes;
   UCX(ucp_rkey_pack(self->context, received.registration, &key, &key_bytes));
-  send_text(self, key, key_bytes);
+  send_bytes(self, key, key_bytes);
   ucp_rkey_buffer_release(key);
-  free(receive_text(self));
+  free(receive_bytes(self));
   check(&received, round + 1);
-  send_text(self, "checked", sizeof "checked");
+  send_bytes(self, "checked", sizeof "checked");
   deallocate(self, &received);
 }
 

@@ -4,10 +4,9 @@
 
 import gc
 import signal
-import sys
 import threading
-import time
 import unittest
+from unittest import mock
 
 import berth
 
@@ -135,12 +134,9 @@ class RuntimeTest(unittest.TestCase):
         runtime = berth.Runtime(configuration="bytes_reserved_max=8MiB", on_pressure=on_pressure)
         kept = runtime.memory("cuda:0").allocate(8 << 20)
         said = []
-        hook, sys.unraisablehook = sys.unraisablehook, said.append
-        try:
+        with mock.patch("sys.unraisablehook", said.append):
             with self.assertRaises(berth.OutOfMemory):
                 runtime.memory("cuda:0").allocate(8 << 20)
-        finally:
-            sys.unraisablehook = hook
         self.assertEqual([type(raised.exc_value) for raised in said], [KeyError])
         kept.free()
         self.assertTrue(runtime.memory("cuda:0").allocate(1 << 20).pointer)
@@ -151,15 +147,12 @@ class RuntimeTest(unittest.TestCase):
 
         runtime = berth.Runtime(on_map=on_map)
         said = []
-        hook, sys.unraisablehook = sys.unraisablehook, said.append
-        try:
+        with mock.patch("sys.unraisablehook", said.append):
             for flags in ({}, {"contiguous": True}, {"for_graphs": True}):
                 pool = runtime.memory("cuda:0").create_pool("refused", **flags)
                 for _ in range(10):
                     with self.assertRaises(berth.OutOfMemory):
                         pool.allocate(1 << 20)
-        finally:
-            sys.unraisablehook = hook
         self.assertGreaterEqual(len(said), 30)
         self.assertEqual({type(raised.exc_value) for raised in said}, {KeyError})
 
