@@ -52,6 +52,12 @@ class RawMemory:
                 _abi.library.berth_stream_sync(value)
         _abi.library.berth_allocator_deallocate(allocator, address)
 
+    def is_capturing(self) -> bool:
+        """Whether a stream of the device that waits for the legacy default stream is captured."""
+        result = ctypes.c_bool()
+        _abi.library.berth_stream_is_capturing(self._stream(0), ctypes.byref(result))
+        return result.value
+
     def retire_stream(self, stream: int) -> None:
         """Must be called before other code destroys the CUstream."""
         _abi.library.berth_allocator_retire_stream(self.allocator._get(), self._stream(stream))

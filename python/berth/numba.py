@@ -39,15 +39,30 @@ def runtime() -> Runtime:
 
 
 def enable() -> None:
-    """Makes berth the memory manager of Numba in this process."""
+    """Makes berth the memory manager of Numba in this process.
+
+    Errors: NotSupported if Numba has used a device, because its contexts keep their manager.
+    """
+    used = next(_used_contexts(), None)
+    if used is not None and not isinstance(used.memory_manager, MemoryManager):
+        raise errors.NotSupported(
+            "berth.numba.enable() after Numba's first use of a device, whose memory manager is "
+            f"{type(used.memory_manager).__name__}; accepted: before it"
+        )
     cuda.set_memory_manager(MemoryManager)
+
+
+def _used_contexts() -> typing.Iterator[numba_driver.Context]:
+    for device in list(numba_driver.driver.devices.values()):
+        if device.primary_context is not None:
+            yield device.primary_context
 
 
 class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
     """Device memory from a pool of its own on each device. Host memory stays Numba's.
 
-    Numba does not tell which streams use a block. So a freed block serves again after the device
-    was idle, as with cuMemFree: frees are collected, and one wait serves many.
+    Numba does not report which streams use a block. So a freed block is reused after the device
+    has been idle, as with cuMemFree: frees are collected, and one wait serves many.
     """
 
     def __init__(self, *args: typing.Any, **options: typing.Any):
@@ -55,8 +70,8 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
         self._lock = threading.RLock()
         self._pool: Pool | None = None
         self._memory: RawMemory | None = None
-        self._live: dict[int, int] = {}
-        self._pending: dict[int, int] = {}
+        self._live: set[_Free] = set()
+        self._pending: dict[int, int] = {}  # address to size
         self._is_deferred = 0
 
     @property
@@ -84,21 +99,25 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
                     address = self._memory.allocate(size, 0)
                 except OutOfMemory as error:
                     raise numba_driver.CudaAPIError(_OUT_OF_MEMORY, str(error)) from None
+            free = _Free(weakref.ref(self), address, size)
             if address:
-                self._live[address] = size
-        pointer = ctypes.c_void_p(address)
-        free = _Free(weakref.ref(self), address)
-        return numba_driver.MemoryPointer(
-            weakref.proxy(self.context), pointer, size, finalizer=free
+                self._live.add(free)
+        # As in Numba's own manager: arrays refer weakly to the pointer in `allocations`, so that
+        # those of a context that was reset free nothing.
+        pointer = numba_driver.AutoFreePointer(
+            weakref.proxy(self.context), ctypes.c_void_p(address), size, finalizer=free
         )
+        self.allocations[free] = pointer
+        return pointer.own()
 
-    def free(self, address: int) -> None:
+    def free(self, block: _Free) -> None:
         """Frees a block. It is reused once the device has been idle."""
         with self._lock:
-            size = self._live.pop(address, None)
-            if size is None:
-                return  # allocated before a reset
-            self._pending[address] = size
+            self.allocations.pop(block, None)
+            if block not in self._live:
+                return  # it has no memory
+            self._live.remove(block)
+            self._pending[block.address] = block.size
             if self._is_deferred:
                 return
             if (
@@ -108,27 +127,36 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
                 self.finish_frees()
 
     def finish_frees(self) -> None:
-        """Waits for the device, and frees the collected blocks.
+        """Waits for the device of the blocks, and frees those that were collected.
 
-        If the wait fails, as during the capture of a graph, a later call retries.
+        If the device cannot be waited for, as while a graph is captured, a later call retries.
         """
         with self._lock:
-            if not self._pending:
-                return
-            try:
-                numba_driver.driver.cuCtxSynchronize()
-            except numba_driver.CudaAPIError:
+            if not self._pending or not self._wait_for_device():
                 return
             pending, self._pending = self._pending, {}
             for address in pending:
                 self._memory.free(address, None)
 
+    def _wait_for_device(self) -> bool:
+        # A wait for a context ends the capture of its streams.
+        if self._memory.is_capturing():
+            return False
+        driver = numba_driver.driver
+        try:
+            driver.cuCtxPushCurrent(self.context.handle)  # frees come from any thread and device
+            try:
+                driver.cuCtxSynchronize()
+            finally:
+                driver.pop_active_context()
+        except numba_driver.CudaAPIError:
+            return False
+        return True
+
     def reset(self) -> None:
         """Frees all memory of the context."""
-        super().reset()
         with self._lock:
-            self._pending.update(self._live)
-            self._live.clear()
+            super().reset()  # ends the pointers, which free their blocks
             self.finish_frees()
             if self._pool is not None:
                 self._pool.trim()
@@ -162,14 +190,15 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
 class _Free:
     """The finalizer of a block, without a reference to its memory manager."""
 
-    def __init__(self, manager: weakref.ref[MemoryManager], address: int):
+    def __init__(self, manager: weakref.ref[MemoryManager], address: int, size: int):
         self.manager = manager
         self.address = address
+        self.size = size
 
     def __call__(self) -> None:
         manager = self.manager()
         if manager is not None:
-            manager.free(self.address)
+            manager.free(self)
 
 
 #: The attribute that NUMBA_CUDA_MEMORY_MANAGER reads.

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """berth.numba on the look-alike of the driver. Exit status 77 without the package numba-cuda."""
 
+import ctypes
 import gc
 import os
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import packages
 
@@ -20,6 +22,17 @@ import berth.numba  # noqa: E402
 
 berth.numba.enable()
 MIB = 1 << 20
+
+
+def run_program(text, **environment):
+    return subprocess.run(
+        [sys.executable, "-B", "-c", text],
+        env={**os.environ, **environment},
+        cwd=os.path.dirname(os.path.abspath(__file__)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 class NumbaTest(unittest.TestCase):
@@ -88,10 +101,65 @@ class NumbaTest(unittest.TestCase):
             cuda.device_array(10).get_ipc_handle()
 
     def test_reset(self):
-        array = cuda.device_array(10)
-        self.manager.reset()
+        stale = cuda.device_array(10)
+        address = stale.device_ctypes_pointer.value
+        cuda.current_context().reset()
         self.assertEqual(self.pool().blocks_allocated.current, 0)
-        del array
+        array = cuda.to_device(numpy.ones(10))
+        self.assertEqual(array.device_ctypes_pointer.value, address)
+        del stale  # does not free the block that has its address now
+        gc.collect()
+        self.assertEqual(self.pool().blocks_allocated.current, 1)
+        self.assertEqual(self.manager._pending, {})
+
+    def test_the_wait_is_for_the_device_of_the_blocks(self):
+        driver = cuda.cudadrv.driver.driver
+        with cuda.gpus[1]:
+            arrays = [cuda.device_array(10) for _ in range(berth.numba.PENDING_BLOCKS_MAX)]
+            manager = cuda.current_context().memory_manager
+            manager.finish_frees()
+        waited = []
+
+        def wait():
+            with driver.get_active_context() as active:
+                waited.append(active.devnum)
+
+        with unittest.mock.patch.object(driver, "cuCtxSynchronize", wait), cuda.gpus[0]:
+            arrays.clear()
+            gc.collect()
+            with driver.get_active_context() as active:
+                self.assertEqual(active.devnum, 0)
+        self.assertEqual(waited, [1])
+        self.assertEqual(manager._pending, {})
+
+    def test_a_capture_survives_frees(self):
+        library = ctypes.CDLL("libcuda.so.1")
+        stream = cuda.stream()
+        handle = ctypes.c_void_p(int(stream.handle))
+        arrays = [cuda.device_array(10) for _ in range(2 * berth.numba.PENDING_BLOCKS_MAX)]
+        relaxed = 2
+        self.assertEqual(library.cuStreamBeginCapture_v2(handle, relaxed), 0)
+        arrays.clear()
+        gc.collect()
+        self.assertEqual(len(self.manager._pending), 2 * berth.numba.PENDING_BLOCKS_MAX)
+        graph = ctypes.c_void_p()
+        self.assertEqual(library.cuStreamEndCapture(handle, ctypes.byref(graph)), 0)
+        self.assertEqual(library.cuGraphDestroy(graph), 0)
+        self.manager.finish_frees()
+        self.assertEqual(self.manager._pending, {})
+
+    def test_enabling_late_is_refused(self):
+        program = (
+            "import packages; packages.use()\n"
+            "from numba import cuda\n"
+            "kept = cuda.device_array(1000)\n"
+            "import berth, berth.numba\n"
+            "try: berth.numba.enable()\n"
+            "except berth.NotSupported as error: print(error)\n"
+        )
+        done = run_program(program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("after Numba's first use of a device", done.stdout)
 
     def test_by_the_environment_and_to_the_end(self):
         program = (
@@ -100,14 +168,7 @@ class NumbaTest(unittest.TestCase):
             "kept = cuda.device_array(1000)\n"
             "print(type(cuda.current_context().memory_manager).__module__)\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", program],
-            env={**os.environ, "NUMBA_CUDA_MEMORY_MANAGER": "berth.numba"},
-            cwd=os.path.dirname(os.path.abspath(__file__)),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_program(program, NUMBA_CUDA_MEMORY_MANAGER="berth.numba")
         self.assertEqual((done.returncode, done.stdout), (0, "berth.numba\n"), done.stderr)
 
 
