@@ -23,7 +23,8 @@ extern "C" {
 /// Blocking  Waits for the work that used the memory before.
 BERTH_API void* berth_cupy_malloc(void* runtime, size_t bytes, int device);
 /// Frees a block of berth_cupy_malloc(). null: no effect.
-/// Blocking  Waits until the device is idle. If that fails, the block is not reused.
+/// Blocking  Waits until the device is idle. If that fails, the block is not reused. It fails while
+///           a stream of the device is captured, which a wait would end.
 BERTH_API void berth_cupy_free(void* runtime, void* data, int device);
 
 /// Allocates page-locked host memory near `device`, which every device can access. null as above.
