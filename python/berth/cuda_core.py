@@ -12,7 +12,7 @@ import typing
 
 import cuda.core
 
-from berth import Device, Pool, Runtime
+from berth import Device, Pool, Runtime, errors
 from berth._arguments import INT_MAX, checked, checked_integer, refuse
 from berth._raw import RawMemory
 from berth.memory import Allocator
@@ -53,7 +53,11 @@ class _Resource(cuda.core.MemoryResource):
     _memory: RawMemory
 
     def allocate(self, size: int, *, stream: typing.Any) -> cuda.core.Buffer:
-        """Allocates memory for work submitted to `stream` from now on. Its content is undefined."""
+        """Allocates memory for work submitted to `stream` from now on. Its content is undefined.
+
+        InvalidArgument: `stream` is a stream of another device.
+        """
+        self._require_device_of(stream)
         address = self._memory.allocate(size, _handle(stream))
         return cuda.core.Buffer.from_handle(address, size, mr=self, stream=stream)
 
@@ -64,6 +68,14 @@ class _Resource(cuda.core.MemoryResource):
     def retire_stream(self, stream: typing.Any) -> None:
         """Must be called before a stream that memory was ordered on is closed."""
         self._memory.retire_stream(_handle(stream))
+
+    def _require_device_of(self, stream: typing.Any) -> None:
+        device = getattr(stream, "device", None)
+        if device is not None and f"cuda:{int(device.device_id)}" != self._memory.device_text:
+            raise errors.InvalidArgument(
+                f'"stream" is of cuda:{int(device.device_id)}; accepted: streams of '
+                f"{self._memory.device_text}"
+            )
 
     @property
     def is_device_accessible(self) -> bool:
@@ -88,6 +100,14 @@ class DeviceMemoryResource(_Resource):
         index = _index(device)
         if pool is not None:
             memory: Allocator = checked(pool, Pool, "pool", "a berth.Pool, or None")
+            if runtime is not None:
+                raise errors.InvalidArgument(
+                    '"runtime" and "pool" are given; accepted: one of them, as a pool has a runtime'
+                )
+            if memory.device != Device("cuda", index):
+                raise errors.InvalidArgument(
+                    f'"pool" is of {memory.device}; accepted: a pool of cuda:{index}'
+                )
         else:
             memory = _chosen(runtime).memory(Device("cuda", index))
         self._device_id = memory.device.index

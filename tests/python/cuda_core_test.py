@@ -112,6 +112,19 @@ class CudaCoreTest(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, f'"{name}" is of type .*; accepted: '):
                 use()
 
+    def test_devices_of_pools_and_streams(self):
+        make = berth.cuda_core.DeviceMemoryResource
+        pool = self.runtime.memory("cuda:1").create_pool("other")
+        with self.assertRaisesRegex(berth.InvalidArgument, "is of cuda:1; accepted: .* cuda:0"):
+            make(0, pool=pool)
+        with self.assertRaisesRegex(berth.InvalidArgument, "one of them"):
+            make(1, pool=pool, runtime=self.runtime)
+        resource = make(1, pool=pool)
+        self.assertEqual(resource.device_id, 1)
+        with self.assertRaisesRegex(berth.InvalidArgument, "is of cuda:0; accepted: .* cuda:1"):
+            resource.allocate(10, stream=self.stream)
+        pool.close()
+
     def test_a_pool_that_sleeps(self):
         pool = self.memory.create_pool("weights")
         resource = berth.cuda_core.DeviceMemoryResource(self.device, pool=pool)
