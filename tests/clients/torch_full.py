@@ -182,7 +182,12 @@ def checkpoints():
 def unsupported():
     refused(lambda: torch.cuda.MemPool(use_on_oom=True), "MemPool(use_on_oom=True)")
     refused(lambda: torch.cuda.MemPool(no_split=True), "MemPool(no_split=True)")
-    refused(lambda: berth.torch.Pool("weights"), "a MemPool with an allocator of its own")
+    refused(lambda: berth.torch.Pool("weights"), "the allocator of all tensors")
+    own = berth.torch._allocator_of_pools().allocator()
+    refused(lambda: torch.cuda.MemPool(own), "a MemPool with an allocator of its own")
+    for name in ("memory_allocated", "reset_peak_memory_stats", "reset_accumulated_memory_stats"):
+        refused(lambda: getattr(torch.cuda, name)(9), "Invalid device argument 9")
+    refused(lambda: torch.cuda.get_per_process_memory_fraction(9), "Invalid device argument 9")
     refused(lambda: torch.cuda.memory.caching_allocator_enable(False), "caching_allocator_enable")
     refused(lambda: bytes_on(MIB).untyped_storage()._share_cuda_(), "another process opens")
     refused(lambda: berth.torch.enable(), "full=True")

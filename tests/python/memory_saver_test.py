@@ -155,10 +155,32 @@ class MemorySaverTest(unittest.TestCase):
             with saver.disable():
                 pass
 
+    def test_a_paused_tag_has_no_regions_of_either_kind_of_backup(self):
+        with saver.region(tag="paused", enable_cpu_backup=True):
+            torch.tensor(MIB)
+            with self.assertRaisesRegex(berth.InvalidArgument, "in use"):
+                saver.pause("paused")
+        saver.pause("paused")
+        for keeps_content in (False, True):
+            with self.assertRaisesRegex(berth.InvalidArgument, "paused"):
+                with saver.region(tag="paused", enable_cpu_backup=keeps_content):
+                    pass
+
+    def test_pytorch_keeps_its_own_allocator(self):
+        with self.assertRaisesRegex(berth.InvalidArgument, "torch_memory_saver"):
+            berth.torch.enable()
+
+    def test_types(self):
+        for options in ({"tag": 5}, {"tag": None}, {"tag": "a", "enable_cpu_backup": "yes"}):
+            with self.assertRaises(TypeError):
+                with saver.region(**options):
+                    pass
+
     def test_what_is_not_supported_says_so(self):
         for options in (
             {"enable_disk_backup": True},
             {"enable_cpu_backup": True, "cpu_backup_backend": "mmap"},
+            {"enable_cpu_backup": True, "cpu_backup_backend": "foo"},
         ):
             with self.assertRaises(berth.NotSupported):
                 with saver.region(tag="refused", **options):

@@ -7,11 +7,13 @@ and by address. Which calls PyTorch itself makes is not tested here.
 import contextlib
 import ctypes
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 import berth
 
@@ -112,6 +114,8 @@ class EnableTest(unittest.TestCase):
         self.assertTrue(berth.torch.is_enabled())
         with self.assertRaisesRegex(berth.InvalidArgument, "full=False"):
             berth.torch.enable(full=True)
+        with self.assertRaisesRegex(TypeError, "full"):
+            berth.torch.enable(full="no")
 
     def test_the_module_and_the_library_are_of_one_version(self):
         functions = ctypes.CDLL(beside("libberth_torch.so")).berth_torch_functions
@@ -164,6 +168,34 @@ class EnableTest(unittest.TestCase):
 
 
 class PoolTest(unittest.TestCase):
+    def setUp(self):
+        # EnableTest has enabled berth for the process.
+        with self.assertRaisesRegex(berth.NotSupported, "all tensors"):
+            berth.torch.enable()
+            berth.torch.Pool("weights", "cuda:1")
+        disabled = unittest.mock.patch.object(berth.torch._State, "is_full", None)
+        disabled.start()
+        self.addCleanup(disabled.stop)
+
+    def test_a_pool_neither_sleeps_in_use_nor_is_used_asleep(self):
+        pool = berth.torch.Pool("cache", "cuda:1")
+        with pool.use():
+            block = pool.mem_pool.allocator.alloc(2 * MIB, 1, None)
+            with pool.use(), self.assertRaisesRegex(berth.InvalidArgument, "in use"):
+                pool.sleep()
+            with self.assertRaisesRegex(berth.InvalidArgument, "in use"):
+                pool.sleep()
+        self.assertEqual(pool.sleep(), 2 * MIB)
+        used = list(torch.used)
+        with self.assertRaisesRegex(berth.InvalidArgument, "cache is asleep"):
+            with pool.use():
+                pass
+        self.assertEqual(torch.used, used)
+        pool.wake()
+        with pool.use():
+            pass
+        pool.mem_pool.allocator.free(block, 2 * MIB, 1, None)
+
     def test_segments_come_from_the_pool_and_sleep(self):
         weights = berth.torch.Pool("weights", "cuda:1", bytes_max=8 * MIB)
         hooks = weights.mem_pool.allocator
@@ -228,6 +260,16 @@ class CommandTest(unittest.TestCase):
             status, _, said = self.run_command(*words)
             self.assertEqual(status, 1)
             self.assertIn("usage:", said)
+        self.assertIn('"--unknown"', said)
+
+    def test_a_cache_that_cannot_be_written(self):
+        command = ["g++", "-c"]
+        target = pathlib.Path(self.folder.name) / "beside.py" / "berth" / "library.so"
+        with self.assertRaisesRegex(berth.NotSupported, "beside.py/berth: Not a dir.*XDG_CACHE"):
+            _full._compile(command, target, torch)
+        with unittest.mock.patch.dict(os.environ, CXX="/no/compiler"):
+            with self.assertRaisesRegex(berth.NotSupported, "there is no /no/compiler; accepted"):
+                _full._command(types.SimpleNamespace(__file__=__file__))
 
     def test_a_wrong_option_is_told_at_once(self):
         status, _, said = self.run_command("-m", "program", BERTH_CONF="no_such_key=1")

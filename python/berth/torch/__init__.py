@@ -13,9 +13,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import threading
 import typing
 
 from berth import Device, Runtime, _abi, errors
+from berth._arguments import checked_flag
 from berth._library import beside
 from berth.torch import _full
 
@@ -39,6 +41,8 @@ class _State:
     is_full: bool | None = None
     #: PyTorch's object of the plug-in.
     allocator: typing.Any = None
+    #: Whether torch_memory_saver uses pools of berth, which need PyTorch's own allocator.
+    is_saver = False
 
 
 # Objects that are never freed, because PyTorch holds addresses in them.
@@ -88,11 +92,17 @@ def enable(*, full: bool = False) -> None:
     """Makes berth the allocator of all CUDA tensors of this process. Repeated: no effect.
 
     Must be called before the first CUDA tensor: afterwards PyTorch refuses, by a RuntimeError.
+    InvalidArgument after berth.torch.memory_saver.enable().
 
     `full`: as an allocator of PyTorch's own kind, with memory statistics, snapshots and
     torch.OutOfMemoryError. It is compiled for the installed PyTorch at the first use, by g++ or by
     what CXX names. NotSupported: it cannot be compiled.
     """
+    checked_flag(full, "full")
+    if _State.is_saver:
+        raise errors.InvalidArgument(
+            "berth is the backend of torch_memory_saver, whose regions need PyTorch's own allocator"
+        )
     if is_enabled():
         if full != _State.is_full:
             raise errors.InvalidArgument(f"berth is enabled with full={_State.is_full}")
@@ -108,7 +118,12 @@ def enable(*, full: bool = False) -> None:
     for setter, function in HOOKS.items():
         address = ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value
         getattr(hooks, setter)(address)
-    _torch().cuda.memory.change_current_allocator(allocator)
+    try:
+        _torch().cuda.memory.change_current_allocator(allocator)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{error}: berth.torch.enable() must be called before the first CUDA tensor"
+        ) from None
     _State.allocator = allocator
     _State.is_full = False
 
@@ -122,27 +137,49 @@ class Pool:
         weights.sleep(keep_content=True)  # the addresses stay
         weights.wake()
 
-    For programs that keep PyTorch's allocator: berth gets the requests for its segments.
+    For programs that keep PyTorch's allocator: berth gets the requests for its segments. PyTorch
+    caches segments and does not know that they sleep, so the pool falls asleep only outside of
+    use(), and use() is refused while it sleeps.
     """
 
     def __init__(self, name: str, device: Device | str = "cuda", **options: typing.Any):
         """`options`: those of berth.DeviceMemory.create_pool()."""
+        if is_enabled():
+            raise errors.NotSupported(
+                "berth is the allocator of all tensors; accepted: berth.torch.runtime() and its pools"
+            )
         torch = _torch()
         self._torch = torch
         allocator = _allocator_of_pools()
         self.pool = runtime().memory(device).create_pool(name, **options)
         #: The torch.cuda.MemPool.
         self.mem_pool = torch.cuda.MemPool(allocator.allocator())
+        self._lock = threading.Lock()
+        self._uses = 0
 
     @contextlib.contextmanager
     def use(self) -> typing.Iterator[Pool]:
-        """New tensors of the calling thread come from the pool."""
-        with self.pool.use(), self._torch.cuda.use_mem_pool(self.mem_pool):
-            yield self
+        """New tensors of the calling thread come from the pool. InvalidArgument while it sleeps."""
+        with self._lock:
+            if self.pool.is_asleep:
+                raise errors.InvalidArgument(f"{self.pool.name} is asleep; wake() it first")
+            self._uses += 1
+        try:
+            with self.pool.use(), self._torch.cuda.use_mem_pool(self.mem_pool):
+                yield self
+        finally:
+            with self._lock:
+                self._uses -= 1
 
     def sleep(self, *, keep_content: bool = False) -> int:
-        """Releases all physical memory; returns its number of bytes. Addresses stay reserved."""
-        return self.pool.sleep(keep_content=keep_content)
+        """Releases all physical memory; returns its number of bytes. Addresses stay reserved.
+
+        InvalidArgument inside of use(), on any thread.
+        """
+        with self._lock:
+            if self._uses > 0:
+                raise errors.InvalidArgument(f"{self.pool.name} is in use(); leave it first")
+            return self.pool.sleep(keep_content=keep_content)
 
     def wake(self) -> None:
         """Maps the same amount of memory again, at the same addresses."""

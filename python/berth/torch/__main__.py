@@ -22,8 +22,10 @@ def main(arguments: list[str]) -> None:
     arguments = arguments[1:] if is_full else arguments
     is_module = arguments[:1] == ["-m"]
     words = arguments[1:] if is_module else arguments
-    if not words or words[0].startswith("-"):
+    if not words:
         sys.exit(USAGE)
+    if words[0].startswith("-"):
+        sys.exit(f'python -m berth.torch: "{words[0]}" is no option\n{USAGE}')
     berth.torch.enable(full=is_full)
     sys.argv = words
     if is_module:

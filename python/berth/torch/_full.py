@@ -60,8 +60,9 @@ def _command(torch: types.ModuleType) -> list[str]:
     compiler = shlex.split(os.environ.get("CXX", "g++"))
     if not compiler or shutil.which(compiler[0]) is None:
         raise errors.NotSupported(
-            "the full allocator is compiled for the installed PyTorch, and there is no g++; "
-            "accepted: a C++20 compiler that the environment variable CXX names"
+            "the full allocator is compiled for the installed PyTorch, and there is no "
+            f"{compiler[0] if compiler else 'compiler'}; accepted: a C++20 compiler that the "
+            "environment variable CXX names, or g++ if it is unset"
         )
     if not torch._C._GLIBCXX_USE_CXX11_ABI:
         raise errors.NotSupported(f"PyTorch {torch.__version__} has the old ABI of std::string")
@@ -90,9 +91,16 @@ def _cuda_headers(torch: types.ModuleType, root: pathlib.Path) -> pathlib.Path:
 
 
 def _compile(command: list[str], target: pathlib.Path, torch: typing.Any) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     # Several processes may start at the same time: each compiles, and one of the results is kept.
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(dir=target.parent)
+    except OSError as error:
+        raise errors.NotSupported(
+            f"the full allocator cannot be kept in {target.parent}: {error.strerror}; accepted: "
+            "XDG_CACHE_HOME names a folder that can be written"
+        ) from None
+    with temporary as folder:
         made = pathlib.Path(folder) / NAME
         done = subprocess.run(
             [*command, "-o", str(made)], capture_output=True, text=True, check=False

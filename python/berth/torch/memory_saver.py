@@ -17,6 +17,7 @@ import typing
 
 import berth.torch
 from berth import errors
+from berth._arguments import checked, checked_flag
 
 __all__ = ["Backend", "enable"]
 
@@ -56,14 +57,18 @@ class Backend:
         cpu_backup_backend: str | None = None,
     ) -> collections.abc.Iterator[None]:
         """New tensors of the calling thread come from the pool of the tag."""
+        checked(tag, str, "tag", "a str")
+        checked_flag(enable_cpu_backup, "enable_cpu_backup")
         if enable_disk_backup:
             raise errors.NotSupported("berth keeps the content of a pool in host memory, not files")
-        if cpu_backup_backend == "mmap":
-            raise errors.NotSupported('accepted as "cpu_backup_backend" with berth: None, "pinned"')
+        if cpu_backup_backend not in (None, "pinned"):
+            raise errors.NotSupported(
+                f'"cpu_backup_backend" is {cpu_backup_backend!r}; accepted with berth: None, "pinned"'
+            )
         key = _Key(tag, enable_cpu_backup, self._torch.cuda.current_device())
-        pool = self._pool(key)
-        if pool.pool.is_asleep:
+        if any(pool.pool.is_asleep for _, pool in self._of(tag)):
             raise errors.InvalidArgument(f'the memory of "{tag}" is paused; resume it first')
+        pool = self._pool(key)
         regions = self._regions()
         regions.append(key)
         try:
@@ -82,7 +87,10 @@ class Backend:
             yield
 
     def pause(self, tag: str | None = None) -> None:
-        """Releases the physical memory of a tag, or of all tags. Addresses stay reserved."""
+        """Releases the physical memory of a tag, or of all tags. Addresses stay reserved.
+
+        InvalidArgument inside of a region of the tag, on any thread.
+        """
         slept: list[berth.torch.Pool] = []
         try:
             for key, pool in self._of(tag):
@@ -143,3 +151,4 @@ def enable() -> None:
             "berth is the allocator of all tensors: use berth.torch.runtime() and its pools"
         )
     saver._impl = Backend()
+    berth.torch._State.is_saver = True

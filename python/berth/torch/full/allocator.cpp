@@ -130,7 +130,14 @@ void Allocator::enable(bool value) {
   if (!value) unsupported("caching_allocator_enable(False)");
 }
 
+void Allocator::require(c10::DeviceIndex device) const {
+  const int devices = std::max(devices_.load(), 0);
+  TORCH_CHECK(device >= 0 && device < devices, "Invalid device argument ", int{device},
+              ": there are ", devices, " devices");
+}
+
 double Allocator::getMemoryFraction(c10::DeviceIndex device) {
+  require(device);
   const std::lock_guard lock(mutex_);
   const auto found = fractions_.find(device);
   return found == fractions_.end() ? 1.0 : found->second;

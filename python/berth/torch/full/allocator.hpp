@@ -85,6 +85,8 @@ class Allocator final : public caching::CUDAAllocator {
   void note_allocated(void* data, std::size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
   /// Tells history and sanitizer.
   void note_freed(void* data);
+  /// Throws for a device that does not exist, as PyTorch's own allocator does.
+  void require(c10::DeviceIndex device) const;
   void* allocate_on(std::size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
   /// Throws what PyTorch's own allocator does, after the observers have been called.
   [[noreturn]] void fail(std::size_t bytes, c10::DeviceIndex device, const char* why);

@@ -36,14 +36,17 @@ SegmentInfo info_of(const Segment& segment, c10::DeviceIndex device, History& hi
 }  // namespace
 
 c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(c10::DeviceIndex device) {
+  require(device);
   return statistics_.of(device);
 }
 
 void Allocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  require(device);
   statistics_.reset_accumulated(device);
 }
 
 void Allocator::resetPeakStats(c10::DeviceIndex device) {
+  require(device);
   statistics_.reset_peaks(device);
 }
 

@@ -10,10 +10,10 @@
 namespace berth::torch {
 
 /// Sizes of blocks are multiples of this.
-inline constexpr std::size_t kBlockBytes = 512;
+inline constexpr std::size_t kBlockAlignment = 512;
 
 inline std::size_t rounded(std::size_t bytes) {
-  return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
 struct Totals {
