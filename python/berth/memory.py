@@ -40,6 +40,10 @@ class MemoryCounters:
         for name in _abi.TOTALS:
             setattr(self, name, getattr(totals, name))
 
+    def __repr__(self) -> str:
+        names = [*_abi.GAUGES, *_abi.TOTALS]
+        return f"MemoryCounters({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
+
     def __getattr__(self, name: str) -> typing.Any:
         raise AttributeError(
             f'no counter "{name}"; there are {", ".join([*_abi.GAUGES, *_abi.TOTALS])}'
@@ -130,8 +134,8 @@ class Block(Unique):
             return
         if self._exports:
             raise errors.InvalidArgument(
-                f"the block at {self.pointer:#x} is exported {len(self._exports)} times; it is "
-                "freed when the last importer lets go"
+                f"the block at {self.pointer:#x} is used by {len(self._exports)} importers; it is "
+                "freed when the last of them releases it"
             )
         self._free()
 
