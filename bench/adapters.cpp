@@ -132,8 +132,8 @@ class CudaMr {
 #if CCCL_VERSION >= 3'001'000
     memory_.deallocate(stream_, memory_.allocate(stream_, kBytes), kBytes);
 #else
-    memory_.deallocate_async(memory_.allocate_async(kBytes, kBlockBytes, stream_), kBytes,
-                             kBlockBytes, stream_);
+    memory_.deallocate_async(memory_.allocate_async(kBytes, kBlockAlignment, stream_), kBytes,
+                             kBlockAlignment, stream_);
 #endif
   }
 

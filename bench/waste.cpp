@@ -120,10 +120,10 @@ void add_granules(const Plans& plans) {
 
 void add_paths(const Plans& plans) {
   constexpr std::pair<const char*, std::uint64_t MemoryCounters::*> kPaths[] = {
-      {"path_last", &MemoryCounters::allocations_last},
-      {"path_kept", &MemoryCounters::allocations_kept},
+      {"path_last_freed", &MemoryCounters::allocations_last_freed},
+      {"path_thread_cached", &MemoryCounters::allocations_thread_cached},
       {"path_fitted", &MemoryCounters::allocations_fitted},
-      {"path_joined", &MemoryCounters::allocations_joined},
+      {"path_stitched", &MemoryCounters::allocations_stitched},
       {"path_grown", &MemoryCounters::allocations_grown}};
   for (const auto& [figure, path] : kPaths)
     add_traces(figure, BerthAllocator::kName, plans, "percent",

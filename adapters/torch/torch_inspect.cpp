@@ -24,7 +24,7 @@ void add(DeviceCounters& sum, const MemoryCounters& counters) {
   sum.segments_mapped += counters.segments_mapped;
   sum.segments_released += counters.segments_released;
   sum.out_of_memory += counters.out_of_memory;
-  sum.waits += counters.pending_free_waits;
+  sum.waits += counters.deferred_free_waits;
 }
 
 void add(std::vector<Segment>& all, const MemorySnapshot& snapshot) {

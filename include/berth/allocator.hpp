@@ -16,7 +16,7 @@ namespace berth {
 
 /// Blocks of device and pinned memory are multiples of this many bytes and aligned to it, the
 /// alignment that users of cuMemAlloc expect.
-inline constexpr std::size_t kBlockBytes = 512;
+inline constexpr std::size_t kBlockAlignment = 512;
 
 /// A stream-ordered allocator: the common interface of DeviceAllocator, MemoryPool, PinnedAllocator
 /// and HostAllocator.

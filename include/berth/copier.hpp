@@ -61,7 +61,7 @@ class BERTH_API Copier {
   /// Blocking  Waits for other streams only inside driver calls that pin staging memory or enable
   ///           peer access: for the first copies, and when more streams than before have copies
   ///           pending. Does not wait for copies of pinned, device or staged pageable memory. If
-  ///           staging memory is short, the driver may copy (CopierOptions::on_staging_shortage,
+  ///           staging memory is short, the driver may copy (CopierOptions::staging_on_shortage,
   ///           CopyCounters::copies_by_driver), and the call may wait for the stream. The driver
   ///           queues about a thousand pieces for a stream: a pageable copy of more than a GiB
   ///           waits until its last part fits, and any call waits if the queue is full.

@@ -43,7 +43,7 @@ struct CopierOptions {
   /// at most.
   std::size_t staging_slots = 16;
   /// What a copy does if all slots of its device are in use.
-  StagingShortage on_staging_shortage = StagingShortage::share;
+  StagingShortage staging_on_shortage = StagingShortage::share;
   /// Threads that copy between staging memory and other host memory, 1 to 64. Started by the first
   /// copy that needs them. nullopt: one for every two processors that the process may use,
   /// including quotas of control groups, at most 6.

@@ -115,8 +115,8 @@ class BERTH_API DeviceAllocator final : public Allocator {
 
   /// Allocates device memory that is ordered on `stream`.
   ///
-  /// Units     `bytes` is the requested size, which is rounded up to kBlockBytes; 0 gives an empty
-  ///           Allocation.
+  /// Units     `bytes` is the requested size, which is rounded up to kBlockAlignment; 0 gives an
+  ///           empty Allocation.
   /// Stream    Work submitted to `stream` from now on may use the memory. Its content is undefined.
   ///           While `stream` is captured, allocate from a pool for graphs
   ///           (MemoryPoolOptions::for_graphs), directly or through a PoolScope. Outside of one, a

@@ -159,7 +159,8 @@ class [[nodiscard]] Result {
 };
 
 namespace detail {
-/// Throws for an empty owner or lease of a `what`. Errors  InvalidArgument.
+/// Throws for an empty owner or lease of a `what`.
+/// Errors  InvalidArgument.
 [[noreturn]] BERTH_API void refuse_empty(const char* what);
 }  // namespace detail
 

@@ -132,8 +132,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
   [[nodiscard]] void* allocate_raw(std::size_t bytes, const PinnedOptions& options);
-  /// Allocator::allocate_raw(). Errors  InvalidArgument: the per-thread default stream, or a stream
-  /// of another Runtime.
+  /// Allocator::allocate_raw().
+  /// Errors  InvalidArgument: the per-thread default stream, or a stream of another Runtime.
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
 
   /// Contracts of the functions of Allocator without a comment, here and below: Allocator.

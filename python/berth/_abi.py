@@ -169,13 +169,13 @@ NO_LIMIT = ctypes.c_size_t(-1).value
 #: BERTH_MEMORY_GAUGES and BERTH_MEMORY_TOTALS of memory_counters.h.
 GAUGES = (
     "bytes_requested bytes_allocated bytes_active bytes_reserved blocks_allocated blocks_pending "
-    "blocks_free bytes_metadata bytes_asleep blocks_in_graphs bytes_refused"
+    "blocks_free bytes_metadata bytes_asleep blocks_in_graphs bytes_unreturnable"
 ).split()
 TOTALS = (
     "allocations frees allocations_grown frees_deferred frees_reclaimed blocks_passed_on "
-    "stream_waits_inserted pending_free_waits segments_mapped segments_released page_remaps "
-    "limit_rejections out_of_memory allocations_last allocations_kept allocations_fitted "
-    "allocations_joined"
+    "stream_waits_inserted deferred_free_waits segments_mapped segments_released page_remaps "
+    "limit_rejections out_of_memory allocations_last_freed allocations_thread_cached "
+    "allocations_fitted allocations_stitched"
 ).split()
 
 

@@ -43,7 +43,8 @@ class BufferSet {
   }
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
 
-  /// `has_notice`: the transfer will post itself. Errors  As require_open(), and std::system_error.
+  /// `has_notice`: the transfer will post itself.
+  /// Errors  As require_open(), and std::system_error.
   void begin_transfer(bool has_notice) BERTH_EXCLUDES(mutex_);
   void end_transfer() noexcept BERTH_EXCLUDES(mutex_);
   /// For callbacks of the program.

@@ -36,7 +36,8 @@ class BufferState {
   void require_open() const;
   [[nodiscard]] const std::shared_ptr<BufferSet>& set() const { return set_; }
 
-  /// What copies the device part by part. Errors  std::bad_alloc.
+  /// What copies the device part by part.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] DeviceWork& work() const;
 
   [[nodiscard]] const RegisteredBackend& owner() const { return owner_; }

@@ -64,7 +64,8 @@ class BufferTransfer final : public TransferState,
   void withdraw() noexcept BERTH_EXCLUDES(mutex_);
   /// It was cancelled, or has failed.
   [[nodiscard]] bool is_stopped() const { return is_stopped_; }
-  /// False: it has failed. Errors  Cancelled.
+  /// False: it has failed.
+  /// Errors  Cancelled.
   [[nodiscard]] bool goes_on() const BERTH_EXCLUDES(mutex_);
   /// More bytes have arrived than operations say.
   void add_bytes_done(std::size_t bytes) noexcept BERTH_EXCLUDES(mutex_);

@@ -21,7 +21,8 @@ class DeviceWork {
   [[nodiscard]] TaskThread& files() { return files_; }
   /// Copies between host memory and the device. They do not wait for disks.
   [[nodiscard]] TaskThread& memory() { return memory_; }
-  /// On the thread of files. Errors  std::bad_alloc.
+  /// On the thread of files.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] std::shared_ptr<FileStaging> staging(const std::shared_ptr<BufferSet>& set)
       BERTH_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t staging_bytes() const BERTH_EXCLUDES(mutex_);

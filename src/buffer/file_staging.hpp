@@ -34,7 +34,8 @@ class FileStaging : public std::enable_shared_from_this<FileStaging> {
   FileStaging(const FileStaging&) = delete;
   FileStaging& operator=(const FileStaging&) = delete;
 
-  /// A part that returns with its last reference. Null: all are taken. Errors  std::bad_alloc.
+  /// A part that returns with its last reference. Null: all are taken.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] std::shared_ptr<Part> try_take() BERTH_EXCLUDES(mutex_);
 
  private:

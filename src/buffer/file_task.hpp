@@ -21,7 +21,8 @@ class FileTask : public PartTask {
  protected:
   static constexpr std::size_t kPartBytes = FileStaging::kPartBytes;
 
-  /// `buffer` may lose its owner meanwhile. Errors  std::bad_alloc.
+  /// `buffer` may lose its owner meanwhile.
+  /// Errors  std::bad_alloc.
   FileTask(std::shared_ptr<BufferTransfer> transfer, const BufferState& buffer, FileRange range)
       : FileTask(std::move(transfer), buffer.set(), buffer.work(), std::move(range)) {}
 

@@ -19,10 +19,12 @@
 
 namespace berth {
 
-/// The size of the parts of a copy of `bytes`; 0: it is made whole. Errors  InvalidArgument.
+/// The size of the parts of a copy of `bytes`; 0: it is made whole.
+/// Errors  InvalidArgument.
 std::size_t part_bytes_of(const TransferOptions& options, std::size_t bytes);
 
-/// What a backend gave for a buffer that has bytes. Errors  BackendError: null.
+/// What a backend gave for a buffer that has bytes.
+/// Errors  BackendError: null.
 std::unique_ptr<DeviceBackend::Buffer> require_given(std::unique_ptr<DeviceBackend::Buffer> buffer,
                                                      const BufferState& state);
 

@@ -25,12 +25,14 @@ class HostMappings {
   /// After begin_end(): from here on the same memory may be mapped again.
   void remove(HostMappingState& mapped) noexcept BERTH_EXCLUDES(mutex_);
   /// `done` for an operation of `backend` on `memory`: until it is called, the operation uses what
-  /// of the memory is mapped. Waits while a mapping of the memory ends. Errors  std::bad_alloc.
+  /// of the memory is mapped. Waits while a mapping of the memory ends.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] DeviceBackend::Done use(const DeviceBackend& backend,
                                         std::span<const std::byte> memory, DeviceBackend::Done done)
       BERTH_EXCLUDES(mutex_);
   /// While the result exists, what is mapped of the memory stays mapped. Null: nothing is mapped.
-  /// Waits likewise. Errors  std::bad_alloc.
+  /// Waits likewise.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] std::shared_ptr<const void> hold(const DeviceBackend& backend,
                                                  std::span<const std::byte> memory)
       BERTH_EXCLUDES(mutex_);

@@ -28,7 +28,8 @@ class HostTask : public PartTask {
  protected:
   [[nodiscard]] DeviceBackend& backend() const { return backend_; }
   [[nodiscard]] std::size_t part_bytes() const { return part_bytes_; }
-  /// Keeps mappings of the memory. Errors  std::bad_alloc.
+  /// Keeps mappings of the memory.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] std::shared_ptr<const void> hold_mapped(std::span<const std::byte> memory) const {
     return set_->mappings().hold(backend_, memory);
   }

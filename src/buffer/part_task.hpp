@@ -43,17 +43,20 @@ class PartTask : public Task {
   virtual void copy_all() = 0;
   /// Frees what the task has of the backend.
   virtual void release() noexcept = 0;
-  /// Null: none is free. Errors  std::bad_alloc.
+  /// Null: none is free.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] virtual std::shared_ptr<Part> try_take_part() = 0;
 
   [[nodiscard]] BufferTransfer& transfer() const { return *transfer_; }
   [[nodiscard]] TaskThread& thread() const { return thread_; }
   [[nodiscard]] std::array<Slot, 2>& slots() { return slots_; }
 
-  /// A slot whose part is free, or null. Errors  std::bad_alloc.
+  /// A slot whose part is free, or null.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] Slot* find_free();
   /// Waits until `find()` finds what it returns, which is not null then. Null: the transfer has
-  /// failed. Errors  Cancelled. Those of find().
+  /// failed.
+  /// Errors  Cancelled. Those of find().
   template <class Find>
   Slot* wait_for(const Find& find) {
     Slot* found = nullptr;

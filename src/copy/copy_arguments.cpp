@@ -102,7 +102,7 @@ void check_options(const CopierOptions& options) {
     throw InvalidArgument(format_text("CopierOptions::staging_slots is {}; accepted: 2 to {}",
                                       options.staging_slots, StagingMemory::kSlotsMax));
   }
-  check_choice("CopierOptions::on_staging_shortage", options.on_staging_shortage,
+  check_choice("CopierOptions::staging_on_shortage", options.staging_on_shortage,
                {"share", "grow", "fall_back"});
   check_choice("CopierOptions::gates", options.gates, {"automatic", "on", "off"});
   check_workers("workers", options.workers.value_or(1));

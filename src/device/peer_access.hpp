@@ -39,8 +39,8 @@ class PeerAccess {
   ///         MappedMemory::grant_access().
   void enable(DeviceContext& user) BERTH_EXCLUDES(mutex_);
 
-  /// Grants access to the devices that have it already, and to those that receive it later. Errors
-  /// As MappedMemory::grant_access(): it has not been added.
+  /// Grants access to the devices that have it already, and to those that receive it later.
+  /// Errors  As MappedMemory::grant_access(): it has not been added.
   void add(MappedMemory& memory) BERTH_EXCLUDES(mutex_);
   /// Before it is destroyed. Waits for calls of its grant_access() by other threads. No effect if
   /// it was not added.

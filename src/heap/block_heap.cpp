@@ -208,13 +208,13 @@ void BlockHeap::insert_free(Block& block, OwnerId owner, Owned& owned) noexcept 
   block.owner = owner;
   Block* const prev = block.prev;
   Block* const next = block.next;
-  const bool joins_prev = prev != nullptr && belong_together(*prev, block);
-  const bool joins_next = next != nullptr && belong_together(block, *next);
+  const bool merges_prev = prev != nullptr && belong_together(*prev, block);
+  const bool merges_next = next != nullptr && belong_together(block, *next);
   FreeIndex& free = owned.free;
-  if (!joins_prev && !joins_next) return index(block, free);
+  if (!merges_prev && !merges_next) return index(block, free);
 
   free_bytes_ += block.bytes;
-  if (!joins_prev) {
+  if (!merges_prev) {
     const std::uintptr_t address = block.address;
     const std::size_t bytes = block.bytes + next->bytes;
     BERTH_CHECK(block.end() == next->address);
@@ -225,7 +225,7 @@ void BlockHeap::insert_free(Block& block, OwnerId owner, Owned& owned) noexcept 
     return free.move(*next, address, bytes);
   }
   std::size_t bytes = prev->bytes + block.bytes;
-  if (joins_next) {
+  if (merges_next) {
     bytes += next->bytes;
     free.erase(*next);
     --free_count_;
@@ -308,8 +308,8 @@ void BlockHeap::reserve_join() {
   reserve_blocks(2);
 }
 
-Block& BlockHeap::join(std::span<Block* const> parts, std::uintptr_t address,
-                       std::size_t bytes_requested, OwnerId owner) {
+Block& BlockHeap::stitch(std::span<Block* const> parts, std::uintptr_t address,
+                         std::size_t bytes_requested, OwnerId owner) {
   in_use_.reserve_one();
   stitched_.reserve(stitched_.size() + 1);
   records_.reserve(1);

@@ -29,7 +29,7 @@
 #include "heap/block_starts.hpp"
 #include "heap/blocks_by_address.hpp"
 #include "heap/free_index.hpp"
-#include "heap/hole_index.hpp"
+#include "heap/granule_index.hpp"
 #include "heap/pointer_map.hpp"
 
 namespace berth {
@@ -47,10 +47,10 @@ class BlockHeap {
   [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
 
   /// The index of an owner's holes (FreeIndex::holes()). Requires granules and a segment.
-  [[nodiscard]] const HoleIndex& holes() const { return *holes_; }
+  [[nodiscard]] const GranuleIndex& holes() const { return *holes_; }
   /// The same, complete for all owners until the heap changes. Its cost grows with the number of
   /// owners.
-  [[nodiscard]] const HoleIndex& holes_of_all() const;
+  [[nodiscard]] const GranuleIndex& holes_of_all() const;
 
   /// Adds a range as one held block, which release_held() makes available. With granules, it begins
   /// at a granule and is the only segment.
@@ -82,7 +82,7 @@ class BlockHeap {
   /// Ensures that holding or splitting off the next `count` blocks needs no host memory.
   /// Errors  OutOfMemory, std::bad_alloc.
   void reserve_blocks(std::size_t count);
-  /// Ensures that the next split() and join() for an owner with blocks need no host memory.
+  /// Ensures that the next split() and stitch() for an owner with blocks need no host memory.
   /// Errors  OutOfMemory, std::bad_alloc.
   void reserve_join();
 
@@ -102,7 +102,7 @@ class BlockHeap {
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes >> granule_bits_;
   }
-  /// Number of whole granules that, joined, can contain `bytes`.
+  /// Number of whole granules that, stitched together, can contain `bytes`.
   [[nodiscard]] std::size_t granules_to_join(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_ + (bytes % granule_bytes_ != 0 ? 1 : 0);
   }
@@ -119,8 +119,8 @@ class BlockHeap {
   }
   /// Allocates a stitched block at `address` that consists of `parts`, which are held.
   /// Errors  OutOfMemory, std::bad_alloc.
-  Block& join(std::span<Block* const> parts, std::uintptr_t address, std::size_t bytes_requested,
-              OwnerId owner);
+  Block& stitch(std::span<Block* const> parts, std::uintptr_t address, std::size_t bytes_requested,
+                OwnerId owner);
   /// allocated or cached -> pending. The address leaves the pointer map: freeing it again is an
   /// error.
   void set_pending(Block& block) noexcept;
@@ -164,8 +164,9 @@ class BlockHeap {
   /// Makes free memory that of `owner`, whatever owners have pieces of it, and returns the free
   /// block that contains it.
   Block& take_over(std::uintptr_t address, std::size_t bytes, OwnerId owner);
-  /// Ensures that take_over(), with take(), or with hold() and join(), for the next `count` blocks
-  /// of `pieces` free blocks and parts in all need no host memory. Their owners have an index.
+  /// Ensures that take_over(), with take(), or with hold() and stitch(), for the next `count`
+  /// blocks of `pieces` free blocks and parts in all need no host memory. Their owners have an
+  /// index.
   /// Errors  OutOfMemory, std::bad_alloc.
   void reserve_restored(std::size_t count, std::size_t pieces);
 
@@ -344,7 +345,7 @@ class BlockHeap {
 
   BlockRecords records_;
   PointerMap in_use_{records_};
-  std::unique_ptr<HoleIndex> holes_;  ///< null if there are no granules
+  std::unique_ptr<GranuleIndex> holes_;  ///< null if there are no granules
   Owned unowned_;
   Owners owned_;
   /// Dropped owners, reused for new ones, because streams may pass all their memory to each other

@@ -59,7 +59,7 @@ void BlockHeap::drop_if_done(OwnerId owner) noexcept {
   owned_by_last_ = &unowned_;
 }
 
-const HoleIndex& BlockHeap::holes_of_all() const {
+const GranuleIndex& BlockHeap::holes_of_all() const {
   unowned_.free.file_recent();
   for (const auto& [owner, owned] : owned_) owned->free.file_recent();
   return *holes_;
@@ -238,13 +238,14 @@ Block& BlockHeap::grow_down(Block& block, std::uintptr_t limit) {
   while (grown->address > limit) {
     Block& prev = *grown->prev;
     const std::size_t taken = std::min<std::size_t>(prev.end() - limit, prev.bytes);
-    // Memory that is joined with the block in front of it becomes part of that block.
-    const bool joins = taken == prev.bytes && prev.prev != nullptr &&
-                       prev.prev->state() == Block::State::free && prev.prev->owner == grown->owner;
-    Block* const joined = joins ? prev.prev.get() : grown;
+    // Memory that merges with the block in front of it becomes part of that block.
+    const bool merges = taken == prev.bytes && prev.prev != nullptr &&
+                        prev.prev->state() == Block::State::free &&
+                        prev.prev->owner == grown->owner;
+    Block* const merged = merges ? prev.prev.get() : grown;
     records_.reserve(2);
     pass_on(prev, unowned_.free, prev.end() - taken, taken, grown->owner, of(grown->owner));
-    grown = joined;
+    grown = merged;
   }
   return *grown;
 }

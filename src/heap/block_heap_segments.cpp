@@ -17,10 +17,10 @@ void BlockHeap::set_granule_bytes(std::size_t bytes) {
 
 Block& BlockHeap::add_segment(std::uintptr_t address, std::size_t bytes) {
   reserve_blocks(1);
-  std::unique_ptr<HoleIndex> holes;
+  std::unique_ptr<GranuleIndex> holes;
   if (has_granules()) {
     BERTH_CHECK(holes_ == nullptr);
-    holes = std::make_unique<HoleIndex>(address, bytes, granule_bytes_);
+    holes = std::make_unique<GranuleIndex>(address, bytes, granule_bytes_);
   }
   const bool added = segments_.try_emplace(address, Segment{nullptr, bytes}).second;
   BERTH_CHECK(added && bytes > 0);

@@ -23,7 +23,7 @@ std::uint64_t bit_of(std::size_t index) {
 BlockStarts::BlockStarts(std::uintptr_t address, std::size_t bytes) : address_(address) {
   std::array<std::size_t, kLevelsMax> words{};
   std::size_t sum = 0;
-  for (std::size_t bits = (bytes + kBlockBytes - 1) / kBlockBytes;;) {
+  for (std::size_t bits = (bytes + kBlockAlignment - 1) / kBlockAlignment;;) {
     BERTH_CHECK(levels_ < kLevelsMax);
     bits = (bits + kWordBits - 1) / kWordBits;
     words[levels_++] = bits;
@@ -45,8 +45,8 @@ BlockStarts::~BlockStarts() {
 
 std::size_t BlockStarts::unit_of(const Block& block) const {
   const std::size_t offset = block.address - address_;
-  BERTH_CHECK(offset % kBlockBytes == 0);
-  return offset / kBlockBytes;
+  BERTH_CHECK(offset % kBlockAlignment == 0);
+  return offset / kBlockAlignment;
 }
 
 void BlockStarts::insert(const Block& block) noexcept {
@@ -71,7 +71,7 @@ void BlockStarts::erase(const Block& block) noexcept {
 }
 
 std::optional<std::uintptr_t> BlockStarts::last_up_to(std::uintptr_t address) const {
-  std::size_t index = (address - address_) / kBlockBytes;
+  std::size_t index = (address - address_) / kBlockAlignment;
   std::uint64_t wanted = bit_of(index) | (bit_of(index) - 1);  // its own too on level 0
   for (std::size_t level = 0; level < levels_; ++level) {
     const std::size_t place = index / kWordBits;
@@ -80,7 +80,7 @@ std::optional<std::uintptr_t> BlockStarts::last_up_to(std::uintptr_t address) co
       for (;; --level) {  // back down, to the last start of each word
         index =
             index * kWordBits + kWordBits - 1 - static_cast<std::size_t>(std::countl_zero(bits));
-        if (level == 0) return address_ + index * kBlockBytes;
+        if (level == 0) return address_ + index * kBlockAlignment;
         bits = words_[level - 1][index];
       }
     }

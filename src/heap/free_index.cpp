@@ -132,7 +132,7 @@ std::size_t FreeIndex::last_filled_before(std::size_t bin) const {
 void FreeIndex::file(Block& block) const {
   const std::size_t bin = bin_of(block.bytes);
   BERTH_CHECK(bin < kBins);
-  if (hole_index_ != nullptr) hole_index_->add(holes_, block);
+  if (granule_index_ != nullptr) granule_index_->add(holes_, block);
   Block*& root = bins_[bin];
   if (root != nullptr) {
     root = with(root, block);
@@ -149,7 +149,7 @@ void FreeIndex::unfile(Block& block) {
   const std::size_t bin = bin_of(block.bytes);
   Block*& root = bins_[bin];
   root = without(root, block);
-  if (hole_index_ != nullptr) hole_index_->remove(holes_, block);
+  if (granule_index_ != nullptr) granule_index_->remove(holes_, block);
   if (root != nullptr) return;
   filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   if (filled_[bin / 64] == 0) filled_words_ &= ~(std::uint64_t{1} << (bin / 64));

@@ -10,7 +10,7 @@
 //
 // A free block that has just changed usually changes again soon: the next request takes another
 // piece of it, or a free extends it. So a block that changes is only put on a list. It is filed, in
-// its bin and in the HoleIndex, at the next search, or when all blocks are needed in order. A
+// its bin and in the GranuleIndex, at the next search, or when all blocks are needed in order. A
 // search leaves the most recent blocks on the list, and compares them one by one. So when a
 // thread's cache is returned, a hole that many of its blocks coalesce into is filed once.
 #pragma once
@@ -23,7 +23,7 @@
 #include "berth/allocator.hpp"
 
 #include "heap/block.hpp"
-#include "heap/hole_index.hpp"
+#include "heap/granule_index.hpp"
 
 namespace berth {
 
@@ -35,11 +35,11 @@ class FreeIndex {
   FreeIndex& operator=(const FreeIndex&) = delete;
 
   /// Indexes the holes of its blocks in `holes` from now on. Called while the index is empty.
-  void index_holes(HoleIndex& holes) { hole_index_ = &holes; }
+  void index_holes(GranuleIndex& holes) { granule_index_ = &holes; }
   /// Files all blocks. They stay filed until the index changes.
   void file_recent() const { file_recent_but(0); }
-  /// The holes of its blocks in the HoleIndex, complete until the index changes.
-  [[nodiscard]] const HoleIndex::Holes& holes() const {
+  /// The holes of its blocks in the GranuleIndex, complete until the index changes.
+  [[nodiscard]] const GranuleIndex::Holes& holes() const {
     file_recent();
     return holes_;
   }
@@ -85,14 +85,14 @@ class FreeIndex {
   static_assert(kWords <= 64);
 
   static std::size_t bin_of(std::size_t bytes) {
-    const std::size_t units = bytes >> std::countr_zero(kBlockBytes);
+    const std::size_t units = bytes >> std::countr_zero(kBlockAlignment);
     if (units < kBinsPerDoubling) return units;
     constexpr int kBits = std::countr_zero(kBinsPerDoubling);
     const int doubling = static_cast<int>(std::bit_width(units)) - 1 - kBits;
     // The leading bit of the remainder counts as one doubling.
     return (static_cast<std::size_t>(doubling) << kBits) + (units >> doubling);
   }
-  /// Insertion into its bin and the HoleIndex, and removal.
+  /// Insertion into its bin and the GranuleIndex, and removal.
   void file(Block& block) const;
   void unfile(Block& block);
   // The list of changed blocks.
@@ -139,8 +139,8 @@ class FreeIndex {
   mutable std::uint64_t filled_words_ = 0;              ///< words of `filled_` that are not 0
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
-  HoleIndex* hole_index_ = nullptr;  ///< null without granules
-  mutable HoleIndex::Holes holes_;
+  GranuleIndex* granule_index_ = nullptr;  ///< null without granules
+  mutable GranuleIndex::Holes holes_;
 };
 
 }  // namespace berth

@@ -225,7 +225,7 @@ class BERTH_HIDDEN HostAllocator::Impl {
     release(id);
     poll(pending_);
     const MutexLock lock(uses_.mutex);
-    blocks_.counters().pending_free_waits += 1;
+    blocks_.counters().deferred_free_waits += 1;
     return true;
   }
 
@@ -313,13 +313,13 @@ void HostAllocator::deallocate(void* data) {
 
 void HostAllocator::record_stream(void* data, StreamRef stream) {
   if (data == nullptr) return;
-  require_one_stream(stream);
+  refuse_per_thread_default(stream);
   impl_->record_stream(data, stream);
 }
 
 void HostAllocator::record_use(void* data, StreamRef stream) {
   if (data == nullptr) return;
-  require_one_stream(stream);
+  refuse_per_thread_default(stream);
   impl_->record_use(data, stream);
 }
 

@@ -87,7 +87,7 @@ void* CachingAllocator::allocate_slow(std::size_t bytes, std::optional<StreamRef
                                       bool may_wait) {
   if (bytes == 0) return nullptr;
   require_origin();
-  const std::size_t rounded = align_up(std::min(bytes, kRequestBytesMax), kBlockBytes);
+  const std::size_t rounded = align_up(std::min(bytes, kRequestBytesMax), kBlockAlignment);
   Request request(rounded, bytes, stream, heap_.my_cache_or_new());
   request.may_wait = may_wait;
   {
@@ -96,7 +96,7 @@ void* CachingAllocator::allocate_slow(std::size_t bytes, std::optional<StreamRef
     request.consolidates_first = should_consolidate(request);
     if (!request.consolidates_first && take_in_lock(request)) return request.data;
   }
-  return climb(request);
+  return descend(request);
 }
 
 OwnerId CachingAllocator::owner_of(const Request& request) {

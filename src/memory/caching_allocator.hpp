@@ -24,11 +24,11 @@
 #include "base/fork.hpp"
 #include "device/device_context.hpp"
 #include "memory/heap_checkpoint.hpp"
-#include "memory/low_water.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/order/stream_order.hpp"
 #include "memory/reserve.hpp"
 #include "memory/shared_heap.hpp"
+#include "memory/step_detector.hpp"
 
 namespace berth {
 
@@ -232,9 +232,9 @@ class CachingAllocator final : public StreamObserver {
   }
 
   // The ladder (caching_allocator_ladder.cpp).
-  void* climb(Request& request) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  void* descend(Request& request) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// One pass: rung by rung, until one serves the request or makes progress.
-  Outcome climb_once(Request& request) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  Outcome descend_once(Request& request) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Best fit in the heap.
   bool take(Request& request) BERTH_EXCLUDES(heap_.mutex);
   bool take_in_lock(Request& request) BERTH_REQUIRES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
@@ -250,7 +250,7 @@ class CachingAllocator final : public StreamObserver {
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome open_all_idle_late(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome join(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  Outcome stitch(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome borrow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome wait_before_growth(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
@@ -326,7 +326,7 @@ class CachingAllocator final : public StreamObserver {
   std::atomic<bool> is_closed_ = false;
   /// Number of threads that are recording the events of a deferred free.
   std::atomic<int> marking_ = 0;
-  LowWater low_water_ BERTH_GUARDED_BY(heap_.mutex);
+  StepDetector step_detector_ BERTH_GUARDED_BY(heap_.mutex);
   mutable SharedHeap heap_;    ///< reading applies the ledgers of the threads
   mutable StreamOrder order_;  ///< likewise
   Reserve reserve_;

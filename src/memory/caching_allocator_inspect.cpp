@@ -188,7 +188,7 @@ void CachingAllocator::validate() const {
   BERTH_CHECK(heap_.counters.bytes_active.current == active);
   const std::uint64_t held = heap_.counters.bytes_reserved.current +
                              heap_.counters.bytes_asleep.current -
-                             heap_.counters.bytes_refused.current;
+                             heap_.counters.bytes_unreturnable.current;
   BERTH_CHECK(held == mapped);
   BERTH_CHECK(held == active + cached.bytes + heap_.blocks.free_bytes());
   BERTH_CHECK(heap_.blocks_cached() == cached.blocks);

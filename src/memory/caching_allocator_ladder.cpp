@@ -37,7 +37,7 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::mark, true},
     {&CachingAllocator::reclaim, true},
     {&CachingAllocator::open_all_idle, true},
-    {&CachingAllocator::join, true},
+    {&CachingAllocator::stitch, true},
     {&CachingAllocator::wait_before_growth, true},
     {&CachingAllocator::borrow, true},
     {&CachingAllocator::open_all_idle_late, true},
@@ -54,7 +54,7 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::wait_for_changes, false, true},
 };
 
-void* CachingAllocator::climb(Request& request) {
+void* CachingAllocator::descend(Request& request) {
   BERTH_CHECK(request.data == nullptr);
   MappingNotices::require_outside("an allocation that needs more than cached memory");
   refuse_impossible(request);
@@ -64,7 +64,7 @@ void* CachingAllocator::climb(Request& request) {
   }
   int fruitless = 0;
   for (int passes = 0; passes < kPassesMax && fruitless < kFruitlessPassesMax; ++passes) {
-    const Outcome outcome = climb_once(request);
+    const Outcome outcome = descend_once(request);
     if (request.data != nullptr) return request.data;
     if (outcome == Outcome::progress) {
       fruitless = 0;
@@ -86,11 +86,11 @@ bool CachingAllocator::should_consolidate(const Request& request) {
   // the hits of other threads.
   const std::int64_t unsettled = heap_.ledger_of(request.cache).bytes_allocated.change();
   const auto live = static_cast<std::int64_t>(heap_.counters.bytes_active.current) + unsettled;
-  return low_water_.rises_from_low(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)),
-                                   [this]() BERTH_UNDER_LOCK {
-                                     heap_.apply_ledgers();
-                                     return heap_.counters.bytes_active.current;
-                                   });
+  return step_detector_.rises_from_low(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)),
+                                       [this]() BERTH_UNDER_LOCK {
+                                         heap_.apply_ledgers();
+                                         return heap_.counters.bytes_active.current;
+                                       });
 }
 
 /// If several streams share the heap, it is consolidated as far as possible. The request does not
@@ -111,7 +111,7 @@ void CachingAllocator::consolidate(const Request& request) noexcept {
   }
 }
 
-CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
+CachingAllocator::Outcome CachingAllocator::descend_once(Request& request) {
   std::unique_lock slow(heap_.slow_mutex, std::defer_lock);
   bool can_grow = false;  // whether grow() was reached
   for (const Rung& rung : kLadder) {
@@ -224,9 +224,9 @@ CachingAllocator::Outcome CachingAllocator::open_all_idle_late(Request& request)
   return order_.open_all_idle() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::join(Request& request) {
+CachingAllocator::Outcome CachingAllocator::stitch(Request& request) {
   if (!request.has_other_streams && !request.has_unowned) return Outcome::nothing;
-  return reserve_.join(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
+  return reserve_.stitch(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
 
 CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
@@ -279,7 +279,7 @@ CachingAllocator::Outcome CachingAllocator::give_back(Request& request) {
   std::size_t missing = request.beyond_limit_bytes;
   {
     const MutexLock lock(heap_.mutex);
-    if (heap_.blocks.has_granules()) missing = 0;  // new granules are joined with existing ones
+    if (heap_.blocks.has_granules()) missing = 0;  // new granules are stitched to existing ones
   }
   const std::size_t amounts[] = {missing, request.bytes, std::numeric_limits<std::size_t>::max()};
   while (request.give_backs < std::size(amounts)) {

@@ -164,7 +164,7 @@ void CachingAllocator::require_restorable(const HeapCheckpoint& to, const LiveBl
       if (block->end() >= extent.end()) break;
     }
   }
-  if (live.extent_count > 1 && reserve_.address_of_joined(to.extents_of(live)) != live.address)
+  if (live.extent_count > 1 && reserve_.address_of_stitched(to.extents_of(live)) != live.address)
     refuse("consisted of parts whose mapping has ended");
 }
 
@@ -181,7 +181,7 @@ Block& CachingAllocator::begin_again(const HeapCheckpoint& to, const LiveBlock& 
   parts.clear();
   for (const HeapExtent& extent : extents)
     parts.push_back(&heap_.blocks.hold(free_at(extent), extent.address, extent.bytes));
-  return heap_.blocks.join(parts, live.address, live.bytes_requested, live.owner);
+  return heap_.blocks.stitch(parts, live.address, live.bytes_requested, live.owner);
 }
 
 }  // namespace berth

@@ -36,14 +36,14 @@ bool Reserve::exceeds_slack(const Block& hole, std::size_t bytes) const {
   return static_cast<double>(rest) > static_cast<double>(bytes) * *options_.slack_max / 2;
 }
 
-Reserve::Growth Reserve::join(Request& request) {
+Reserve::Growth Reserve::stitch(Request& request) {
   {
     const MutexLock lock(heap_.mutex);
     if (heap_.blocks.extend_hole(request.owner, request.bytes)) return Growth::made;
     if (!heap_.blocks.has_granules()) return Growth::none;
   }
   if (source_->needs_idle_memory()) set_idle_memory();
-  std::optional<Plan> plan = this->plan(request, SegmentSource::Joining::only);
+  std::optional<Plan> plan = this->plan(request, SegmentSource::Stitching::only);
   if (!plan || !obtain(request, *plan)) return Growth::none;
   return finish(request, *plan) ? Growth::serving : Growth::made;
 }
@@ -51,7 +51,7 @@ Reserve::Growth Reserve::join(Request& request) {
 Reserve::Growth Reserve::grow(Request& request) {
   const MemoryBudget::Change change(options_.budget);
   if (source_->needs_idle_memory()) set_idle_memory();
-  std::optional<Plan> plan = this->plan(request, SegmentSource::Joining::yes);
+  std::optional<Plan> plan = this->plan(request, SegmentSource::Stitching::yes);
   const bool obtains = plan && plan->bytes > 0;
   if (const std::size_t excess =
           obtains ? std::max(options_.budget.excess(), excess_slack(request, plan->bytes)) : 0;
@@ -59,7 +59,7 @@ Reserve::Growth Reserve::grow(Request& request) {
     // Not while a plan exists, because this returns free memory on which the plan relies.
     cancel(*plan);
     release_idle(excess, order_.idle());
-    plan = this->plan(request, SegmentSource::Joining::yes);
+    plan = this->plan(request, SegmentSource::Stitching::yes);
   }
   if (plan && !obtain(request, *plan)) {
     // The driver may lack room for mappings, or for a segment that requests share. Memory in one
@@ -67,7 +67,7 @@ Reserve::Growth Reserve::grow(Request& request) {
     const bool is_stitched = !plan->parts.empty();
     const std::size_t least = source_->least_bytes(*plan, request.bytes);
     if (!is_stitched && least >= plan->bytes) return Growth::none;
-    plan = this->plan(request, SegmentSource::Joining::no,
+    plan = this->plan(request, SegmentSource::Stitching::no,
                       is_stitched ? MemoryBudget::kNoLimit : least);
     if (plan && !obtain(request, *plan)) return Growth::none;
   }
@@ -102,7 +102,7 @@ std::size_t Reserve::excess_slack(const Request& request, std::size_t bytes) {
   return reserved > allowed ? reserved - allowed : 0;
 }
 
-std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Joining joining,
+std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Stitching stitching,
                                            std::size_t bytes_max) {
   request.beyond_limit_bytes = 0;
   const MutexLock lock(heap_.mutex);
@@ -114,7 +114,7 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
     if (blocks.whole_granules_for(request.owner) <= blocks.granules_needed(request.bytes))
       blocks.complete_granules(request.owner);
   }
-  auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
+  auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, stitching);
   if (!plan) return std::nullopt;
   for (const std::size_t bytes : {plan->bytes, source_->least_bytes(*plan, request.bytes)}) {
     if (bytes > bytes_max || !options_.budget.try_reserve(bytes)) continue;
@@ -195,12 +195,12 @@ bool Reserve::finish(Request& request, const Plan& plan) {
 bool Reserve::serve(Request& request, const Plan& plan, Block* block) {
   std::uint64_t& path = plan.bytes > 0     ? heap_.counters.allocations_grown
                         : block == nullptr ? heap_.counters.allocations_fitted
-                                           : heap_.counters.allocations_joined;
+                                           : heap_.counters.allocations_stitched;
   // If another thread's request took the new memory, there is none for this request.
   if (block == nullptr)
     block = heap_.blocks.take(request.bytes, request.bytes_requested, request.owner);
   if (block == nullptr) {
-    // The host had no memory to join the parts, and further attempts might also fail.
+    // The host had no memory to stitch the parts, and further attempts might also fail.
     if (!plan.parts.empty()) throw std::bad_alloc();
     return false;
   }

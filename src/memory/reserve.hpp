@@ -59,9 +59,9 @@ class Reserve {
   }
   [[nodiscard]] std::size_t source_capacity_bytes() const { return source_->capacity_bytes(); }
   /// Contract: SegmentSource.
-  [[nodiscard]] std::optional<std::uintptr_t> address_of_joined(std::span<const HeapExtent> parts)
+  [[nodiscard]] std::optional<std::uintptr_t> address_of_stitched(std::span<const HeapExtent> parts)
       BERTH_REQUIRES(heap_.slow_mutex) {
-    return source_->address_of_joined(parts);
+    return source_->address_of_stitched(parts);
   }
   [[nodiscard]] MemoryBudget& budget() const { return options_.budget; }
   [[nodiscard]] std::size_t headroom_bytes() const { return options_.headroom_bytes; }
@@ -74,10 +74,10 @@ class Reserve {
     made,     ///< the heap has more free memory
     serving,  ///< and the request is served
   };
-  /// Joins memory of the request's stream and unowned memory, and obtains nothing.
+  /// Stitches memory of the request's stream and unowned memory, and obtains nothing.
   /// Errors  DriverError.
-  Growth join(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Joins or obtains memory once.
+  Growth stitch(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Stitches or obtains memory once.
   /// Errors  DriverError. InvalidArgument: the request's stream is captured.
   Growth grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex)
       BERTH_NO_THREAD_SAFETY_ANALYSIS;  // order_ holds the same lock under another name
@@ -158,7 +158,7 @@ class Reserve {
   using Plan = SegmentSource::Growth;
 
   /// At most `bytes_max` of new memory: the source's choice, otherwise the least for the request.
-  std::optional<Plan> plan(Request& request, SegmentSource::Joining joining,
+  std::optional<Plan> plan(Request& request, SegmentSource::Stitching stitching,
                            std::size_t bytes_max = MemoryBudget::kNoLimit)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   void cancel(const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);

@@ -24,7 +24,7 @@ std::size_t Reserve::give_back_for(const Request& request, std::vector<Freed> id
   std::size_t lacking = request.bytes;
   {
     const MutexLock lock(heap_.mutex);
-    if (heap_.blocks.has_granules()) {  // new granules are joined with its stream's
+    if (heap_.blocks.has_granules()) {  // new granules are stitched to its stream's
       const std::size_t own =
           heap_.blocks.whole_granules(request.owner) * heap_.blocks.granule_bytes();
       lacking -= std::min(lacking, own);
@@ -127,7 +127,7 @@ std::size_t Reserve::retry_refused() {
 void Reserve::recount() {
   Gauge& reserved = heap_.counters.bytes_reserved;
   Gauge& asleep = heap_.counters.bytes_asleep;
-  Gauge& refused = heap_.counters.bytes_refused;
+  Gauge& refused = heap_.counters.bytes_unreturnable;
   const std::size_t refused_now = source_->refused_bytes();
   const std::size_t asleep_now = source_->asleep_bytes();
   const std::size_t more = refused_now + asleep.current;

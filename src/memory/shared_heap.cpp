@@ -56,7 +56,7 @@ bool SharedHeap::take_transferred(Request& request) {
   block->set_bytes_requested(request.bytes_requested);
   Ledger& ledger = request.cache->ledger();
   ledger.allocated(request.bytes_requested, block->bytes);
-  ++ledger.allocations_kept;
+  ++ledger.allocations_thread_cached;
   request.data = block->data();
   return true;
 }
@@ -129,7 +129,7 @@ void SharedHeap::apply(Ledger& ledger) {
                                              ledger.blocks_allocated.change());
   ledger.blocks_net += ledger.blocks_allocated.change();
   counters.allocations += std::exchange(ledger.allocations, 0);
-  counters.allocations_kept += std::exchange(ledger.allocations_kept, 0);
+  counters.allocations_thread_cached += std::exchange(ledger.allocations_thread_cached, 0);
   apply_bytes(ledger);
   ledger.bytes_requested.apply_to(counters.bytes_requested);
   ledger.blocks_allocated.apply_to(counters.blocks_allocated);
@@ -154,9 +154,9 @@ void SharedHeap::apply_ledgers(const ThreadCaches::ExclusiveAccess& exclusive) {
 
 void SharedHeap::count_blocks() {
   counters.frees = counters.allocations - counters.blocks_allocated.current;
-  counters.allocations_last = counters.allocations - counters.allocations_kept -
-                              counters.allocations_fitted - counters.allocations_joined -
-                              counters.allocations_grown;
+  counters.allocations_last_freed = counters.allocations - counters.allocations_thread_cached -
+                                    counters.allocations_fitted - counters.allocations_stitched -
+                                    counters.allocations_grown;
   set_gauge(counters.blocks_free, blocks.free_count() + blocks_cached_);
   std::size_t bytes_metadata = blocks.metadata_bytes();
   caches_.for_each([&](const ThreadCache& cache) { bytes_metadata += cache.bytes_metadata(); });

@@ -99,19 +99,19 @@ void PinnedAllocator::deallocate(void* data) {
 
 void PinnedAllocator::record_stream(void* data, StreamRef stream) {
   if (data == nullptr) return;
-  require_one_stream(stream);
+  refuse_per_thread_default(stream);
   require_own(stream).record_stream(data, stream);
 }
 
 void PinnedAllocator::record_use(void* data, StreamRef stream) {
   if (data == nullptr) return;
-  require_one_stream(stream);
+  refuse_per_thread_default(stream);
   require_own(stream).record_use(data, stream);
 }
 
 void PinnedAllocator::keep_for_graph(void* data, StreamRef stream) {
   if (data == nullptr) return;
-  require_one_stream(stream);
+  refuse_per_thread_default(stream);
   require_own(stream).keep_for_graph(data, stream);
 }
 

@@ -21,7 +21,8 @@ class NativeBuffer {
   NativeBuffer(const NativeBuffer&) = delete;
   NativeBuffer& operator=(const NativeBuffer&) = delete;
 
-  /// Once. Errors  BackendError: null.
+  /// Once.
+  /// Errors  BackendError: null.
   void own(pjrt::Buffer* buffer);
   [[nodiscard]] pjrt::Buffer* get() const { return buffer_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

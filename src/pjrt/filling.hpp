@@ -17,7 +17,8 @@ class PjrtFilling final : public DeviceBackend::Filling {
   explicit PjrtFilling(EventWatch& watch) : api_(watch.api()), watch_(watch) {}
   ~PjrtFilling() override;
 
-  /// Once. Errors  BackendError: null.
+  /// Once.
+  /// Errors  BackendError: null.
   void own(TransferManager* manager);
   /// Once, before the first write. `ready` is the event of the buffer.
   void expect(Event* ready) {

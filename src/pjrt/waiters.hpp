@@ -43,7 +43,8 @@ class OwnedEvent {
 
 /// One operation. Who takes it from the table ends it.
 struct Waiter {
-  /// From here on the watch counts it. Errors  Exhausted.
+  /// From here on the watch counts it.
+  /// Errors  Exhausted.
   Waiter(EventWatch& watch_, const char* function_);
   void end(std::exception_ptr failure) noexcept;
   /// It is no longer counted, and does not own its event.
@@ -76,13 +77,15 @@ class Waiters {
   WaiterId add(std::shared_ptr<Waiter> waiter) BERTH_EXCLUDES(mutex_);
   /// Null if it was taken before.
   [[nodiscard]] std::shared_ptr<Waiter> take(WaiterId id) noexcept BERTH_EXCLUDES(mutex_);
-  /// The same before the callback, which may still come. Errors  std::bad_alloc.
+  /// The same before the callback, which may still come.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] std::shared_ptr<Waiter> take_before_callback(WaiterId id) BERTH_EXCLUDES(mutex_);
   /// waiting_since() finds it from now on, if it was not taken before.
   void ask_from_now(WaiterId id) noexcept BERTH_EXCLUDES(mutex_);
   /// For a callback whose take() was null. It is late only once.
   [[nodiscard]] Callback judge(WaiterId id) noexcept BERTH_EXCLUDES(mutex_);
-  /// Those of a watch that wait for a callback since `start` or longer. Errors  std::bad_alloc.
+  /// Those of a watch that wait for a callback since `start` or longer.
+  /// Errors  std::bad_alloc.
   [[nodiscard]] std::vector<Asked> waiting_since(const EventWatch& watch,
                                                  std::chrono::steady_clock::time_point start)
       BERTH_EXCLUDES(mutex_);

@@ -119,7 +119,7 @@ class DevicePool final : public Allocator, public MappedMemory {
   void require_stream_of_device(StreamRef stream) const {
     if (&stream.context() != &context_) [[unlikely]]
       refuse_stream(stream);
-    require_one_stream(stream);
+    refuse_per_thread_default(stream);
   }
 
  private:

@@ -240,10 +240,10 @@ constexpr Key kKeys[] = {
      [](const Options& o) { return std::to_string(o.copier.staging_slots); }},
     {{"staging_on_shortage", "share, grow or fall_back"},
      [](Options& o, Text t) {
-       return assign(o.copier.on_staging_shortage, read_word(t, kStagingShortages));
+       return assign(o.copier.staging_on_shortage, read_word(t, kStagingShortages));
      },
      [](const Options& o) {
-       return word_text("CopierOptions::on_staging_shortage", o.copier.on_staging_shortage,
+       return word_text("CopierOptions::staging_on_shortage", o.copier.staging_on_shortage,
                         kStagingShortages);
      }},
     {{"copy_gates", "auto, on or off"},
@@ -257,7 +257,7 @@ constexpr Key kKeys[] = {
     {{"copy_file_workers", "1 to 64"},
      [](Options& o, Text t) { return assign(o.copier.file_workers, read_workers(t)); },
      [](const Options& o) { return count_text(o.copier.file_workers); }},
-    {{"copy_piece_bytes", "bytes such as 8MiB, 64KiB or more, a multiple of 4KiB"},
+    {{"copy_direct_piece_bytes", "bytes such as 8MiB, 64KiB or more, a multiple of 4KiB"},
      [](Options& o, Text t) { return assign(o.copier.direct_piece_bytes, read_piece_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.direct_piece_bytes); }},
     {{"copy_batched_range_bytes_min", "bytes such as 28KiB, 0 for all, or none"},

@@ -113,8 +113,8 @@ class Examination {
                "allocated and pending blocks hold");
     const std::uint64_t held = bytes_in_segments();
     if (held != sums_.bytes_segments) {
-      report("bytes_reserved and bytes_asleep without bytes_refused are {}, segments hold {}", held,
-             sums_.bytes_segments);
+      report("bytes_reserved and bytes_asleep without bytes_unreturnable are {}, segments hold {}",
+             held, sums_.bytes_segments);
     }
     expect_sum("blocks_allocated", counters.blocks_allocated, sums_.blocks_allocated,
                "allocated blocks number");
@@ -129,7 +129,7 @@ class Examination {
   [[nodiscard]] std::uint64_t bytes_in_segments() const {
     const MemoryCounters& counters = snapshot_.counters;
     return counters.bytes_reserved.current + counters.bytes_asleep.current -
-           counters.bytes_refused.current;
+           counters.bytes_unreturnable.current;
   }
 
   void expect_sum(const char* name, const Gauge& gauge, std::uint64_t sum, const char* what) {
@@ -144,8 +144,10 @@ class Examination {
                    counters.bytes_active);
     const std::uint64_t held = bytes_in_segments();
     if (counters.bytes_active.current > held) {
-      report("bytes_active is {}, above bytes_reserved and bytes_asleep without bytes_refused, {}",
-             counters.bytes_active.current, held);
+      report(
+          "bytes_active is {}, above bytes_reserved and bytes_asleep without bytes_unreturnable, "
+          "{}",
+          counters.bytes_active.current, held);
     }
 #define BERTH_EXPECT_PEAK(name, help)             \
   if (counters.name.peak < counters.name.current) \

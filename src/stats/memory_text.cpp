@@ -40,9 +40,9 @@ void append_overview(std::string& text, const MemorySnapshot& snapshot) {
   add(text, "  reserved  {}{} = {} active + {} cached", format_bytes(reserved),
       asleep > 0 ? format_text(" and {} asleep", format_bytes(asleep)) : "", format_bytes(active),
       format_bytes(cached));
-  if (counters.bytes_refused.current > 0)
+  if (counters.bytes_unreturnable.current > 0)
     add(text, "  refused   {} of them, which the driver did not take back",
-        format_bytes(counters.bytes_refused.current));
+        format_bytes(counters.bytes_unreturnable.current));
   if (counters.blocks_free.current > 0)
     add(text, "  cached    {} in {} {}, the largest {}", format_bytes(cached),
         group_digits(counters.blocks_free.current),

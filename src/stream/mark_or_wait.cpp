@@ -20,22 +20,22 @@ std::shared_ptr<const EventLease> record_event(StreamRef stream, EventPool& even
   return event;
 }
 
-WorkEnd mark_or_wait(StreamRef stream, EventPool& events, std::string_view who) noexcept {
+LastWork mark_or_wait(StreamRef stream, EventPool& events, std::string_view who) noexcept {
   const Driver& driver = stream.context().driver();
   const RelaxedCapture relaxed(driver);
   bool may_mark = true;  // the host waits only if no event could be recorded
   for (int attempt = 0; attempt < kAttemptsAfterFailure; ++attempt) {
     const bool may_have_marked = may_mark;
     try {
-      if (is_capturing(stream)) return {WorkEnd::State::captured};
+      if (is_capturing(stream)) return {LastWork::State::captured};
       if (std::exchange(may_mark, false))
-        return {WorkEnd::State::marked, record_event(stream, events)};
+        return {LastWork::State::marked, record_event(stream, events)};
       sync_unchecked(stream);
-      return {WorkEnd::State::over};
+      return {LastWork::State::over};
     } catch (const std::exception& error) {  // an Error or std::bad_alloc
       const auto* const failure = dynamic_cast<const Error*>(&error);
       if (failure != nullptr && failure->driver_code() == CUDA_ERROR_DEINITIALIZED)
-        return {WorkEnd::State::over};  // the exit rule of Driver
+        return {LastWork::State::over};  // the exit rule of Driver
       if (!who.empty() && (attempt == 0 || may_have_marked != may_mark)) {
         driver.report(Severity::warning, who,
                       may_mark ? ": a stream cannot be queried" : ": waiting for a stream", error);
@@ -43,7 +43,7 @@ WorkEnd mark_or_wait(StreamRef stream, EventPool& events, std::string_view who) 
       if (failure != nullptr && is_of_destroyed_stream(*failure)) break;
     }
   }
-  return {WorkEnd::State::unknown};
+  return {LastWork::State::unknown};
 }
 
 bool is_of_destroyed_stream(const Error& error) noexcept {

@@ -19,7 +19,7 @@ namespace berth {
 [[nodiscard]] std::shared_ptr<const EventLease> record_event(StreamRef stream, EventPool& events);
 
 /// What is known of the end of the work that a stream held.
-struct WorkEnd {
+struct LastWork {
   enum class State : std::uint8_t {
     marked,    ///< `event` is behind the work
     captured,  ///< the work belongs to a graph, and may run whenever that is launched
@@ -35,8 +35,8 @@ struct WorkEnd {
 /// queries and waits that fail, because each alone may have failed, but not for an invalid handle.
 /// Failures are reported as warnings that begin with `who`, unless it is empty. The caller holds no
 /// lock that the work may need. `events` of the stream's device.
-[[nodiscard]] WorkEnd mark_or_wait(StreamRef stream, EventPool& events,
-                                   std::string_view who) noexcept;
+[[nodiscard]] LastWork mark_or_wait(StreamRef stream, EventPool& events,
+                                    std::string_view who) noexcept;
 
 /// Whether a call failed because the stream had been destroyed.
 [[nodiscard]] bool is_of_destroyed_stream(const Error& error) noexcept;

@@ -44,8 +44,8 @@ void CheckedAllocator::fail(const std::string& problem) const {
 }
 
 void CheckedAllocator::check_block(std::uintptr_t address, std::size_t bytes) const {
-  if (address % kBlockBytes != 0)
-    fail(fmt::format("block at {:#x} is not aligned to {}", address, kBlockBytes));
+  if (address % kBlockAlignment != 0)
+    fail(fmt::format("block at {:#x} is not aligned to {}", address, kBlockAlignment));
   const auto above = bytes_by_address_.lower_bound(address);
   if (above != bytes_by_address_.end() && address + bytes > above->first)
     fail(fmt::format("block at {:#x} of {} bytes reaches into the live one at {:#x}", address,

@@ -133,7 +133,7 @@ TEST_CASE_FIXTURE(ResourceTest, "a refused request changes nothing, and the next
   CHECK(counters().bytes_active.current == 0);
   for (const std::size_t alignment : {1, 2, 256, 512}) {
     void* const block = library.allocate(own, 100, alignment);
-    CHECK(reinterpret_cast<std::uintptr_t>(block) % kBlockBytes == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(block) % kBlockAlignment == 0);
     library.deallocate(own, block, 100);
   }
 }

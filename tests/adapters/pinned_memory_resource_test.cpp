@@ -66,7 +66,7 @@ TEST_CASE_FIXTURE(PinnedResourceTest, "alignments are powers of two, and others 
     resource.deallocate(block, 100, alignment);
     resource.deallocate(before, 100);
   }
-  static_assert(kBlockBytes == 512);
+  static_assert(kBlockAlignment == 512);
   // GCC warns of a size that it knows.
   volatile const std::size_t most = std::numeric_limits<std::size_t>::max();
   CHECK_THROWS_AS(static_cast<void>(resource.allocate(most - 1000, 4096)), std::bad_alloc);

@@ -10,7 +10,7 @@ static bool is_done(berth_stream stream) {
   return done;
 }
 
-static bool has_passed(berth_event event) {
+static bool has_completed(berth_event event) {
   bool done = false;
   CHECK_OK(berth_event_is_done(event, &done));
   return done;
@@ -134,11 +134,11 @@ static void event_marks_the_work_before_it(const struct machine* machine) {
   if (work_stays_pending(machine)) {
     CHECK(!is_done(machine->stream));
     CHECK(!is_done(waiting));
-    CHECK(!has_passed(marked));
+    CHECK(!has_completed(marked));
   }
   CHECK_OK(berth_stream_sync(waiting));
   CHECK(is_done(waiting));
-  CHECK(has_passed(marked));
+  CHECK(has_completed(marked));
 
   CHECK_OK(berth_event_release(machine->runtime, marked));
   CHECK_OK(berth_stream_sync(machine->stream));

@@ -282,8 +282,8 @@ TEST_CASE("options of the copier out of range are refused by name") {
     CHECK(contains(refusal({.workers = threads}), "CopierOptions::workers"));
     CHECK(contains(refusal({.file_workers = threads}), "CopierOptions::file_workers"));
   }
-  CHECK(contains(refusal({.on_staging_shortage = StagingShortage(3)}),
-                 "on_staging_shortage is 3; accepted: share, grow, fall_back"));
+  CHECK(contains(refusal({.staging_on_shortage = StagingShortage(3)}),
+                 "staging_on_shortage is 3; accepted: share, grow, fall_back"));
   CHECK(contains(refusal({.gates = CopyGates(255)}), "gates is 255; accepted: automatic, on, off"));
 }
 

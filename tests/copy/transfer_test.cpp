@@ -39,7 +39,7 @@ constexpr std::size_t kRing = kSlot * kSlots;
 CopierOptions small_ring(StagingShortage on_shortage = StagingShortage::share) {
   return {.staging_slot_bytes = kSlot,
           .staging_slots = kSlots,
-          .on_staging_shortage = on_shortage,
+          .staging_on_shortage = on_shortage,
           .workers = 2,
           .direct_piece_bytes = kSlot};
 }

@@ -15,7 +15,7 @@
 namespace berth::endurance {
 
 [[nodiscard]] inline std::size_t rounded(std::size_t bytes) {
-  return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
 struct LiveBlock {

@@ -22,7 +22,7 @@ void check_place(Machine& machine, const BlockInfo& block) {
   const PageTable& pages = machine.watch.pages();
   if (block.data != block.address) {
     require((block.data - block.address) % kPageBytes == 0, "a window that is not aligned");
-    for (std::size_t at = 0; at < block.bytes; at += kBlockBytes) {
+    for (std::size_t at = 0; at < block.bytes; at += kBlockAlignment) {
       if (at > 0 && (block.address + at) % kPageBytes != 0) continue;
       const Frame home = pages.find(block.address + at);
       require(home != kNoFrame && home == pages.find(block.data + at),

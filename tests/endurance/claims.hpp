@@ -64,7 +64,7 @@ class Claims {
  private:
   using Word = std::atomic<std::uint64_t>;
   static constexpr std::uint64_t kAll = ~std::uint64_t{0};
-  static constexpr std::size_t kWordBytes = 64 * kBlockBytes;
+  static constexpr std::size_t kWordBytes = 64 * kBlockAlignment;
   struct FrameClaims {
     std::array<Word, kPageBytes / kWordBytes> words{};
   };
@@ -77,10 +77,10 @@ class Claims {
       if (frame == kNoFrame) return false;
       const std::uintptr_t page_end = (address / kPageBytes + 1) * kPageBytes;
       for (const std::uintptr_t stop = end < page_end ? end : page_end; address < stop;) {
-        const std::size_t first = address % kWordBytes / kBlockBytes;
+        const std::size_t first = address % kWordBytes / kBlockAlignment;
         const std::uintptr_t word_end = (address / kWordBytes + 1) * kWordBytes;
         const std::uintptr_t last = stop < word_end ? stop : word_end;
-        const std::size_t count = (last - address + kBlockBytes - 1) / kBlockBytes;
+        const std::size_t count = (last - address + kBlockAlignment - 1) / kBlockAlignment;
         const std::uint64_t bits = (count == 64 ? kAll : (std::uint64_t{1} << count) - 1) << first;
         if (!change(frames_[frame].words[address % kPageBytes / kWordBytes], bits)) return false;
         address = last;

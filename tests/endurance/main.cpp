@@ -32,7 +32,7 @@ struct Total {
     tally.add(outcome.tally);
     page_remaps += outcome.counters.page_remaps;
     stream_waits += outcome.counters.stream_waits_inserted;
-    host_waits += outcome.counters.pending_free_waits;
+    host_waits += outcome.counters.deferred_free_waits;
     given_back += outcome.counters.segments_released;
   }
 };

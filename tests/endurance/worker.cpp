@@ -97,7 +97,7 @@ void Worker::allocate() {
 
 void Worker::accept(void* data, std::size_t bytes, StreamPlace& place) {
   LiveBlock block{reinterpret_cast<std::uintptr_t>(data), bytes, &place, place.generation};
-  require(data != nullptr && block.address % kBlockBytes == 0, "a block that is not aligned");
+  require(data != nullptr && block.address % kBlockAlignment == 0, "a block that is not aligned");
   require(machine_.watch.claims().claim(block.address, rounded(bytes)),
           "a new block has bytes of a live one, or none behind it");
   ++tally_.allocations;

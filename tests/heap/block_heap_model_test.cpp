@@ -74,7 +74,7 @@ class Model {
       change(cells.at(index));
   }
   /// What has just become one block was freed when its last part was.
-  void join() {
+  void stitch() {
     for (const Run& run : runs()) {
       if (run.cell.state != Block::State::free && run.cell.state != Block::State::unmapped)
         continue;
@@ -86,7 +86,7 @@ class Model {
   void set(std::uintptr_t address, std::size_t bytes, Block::State state, OwnerId owner) {
     const int part = ++parts_;
     change(address, bytes, [&](Cell& cell) { cell = {state, owner, cell.freed_at, part}; });
-    join();
+    stitch();
   }
 
   /// Where best fit puts a block: null where nothing fits.
@@ -126,7 +126,7 @@ class Pair final : public RandomProgram {
         {1, "transfer", &Pair::transfer},
         {2, "hold", &Pair::hold},
         {1, "settle", &Pair::settle},
-        {1, "join", &Pair::join},
+        {1, "stitch", &Pair::stitch},
         {1, "remove a segment", &Pair::remove_segment},
     };
     do_one_of(kOperations);
@@ -265,7 +265,7 @@ class Pair final : public RandomProgram {
   }
 
   /// Some of what is held becomes one block, in any order.
-  void join() {
+  void stitch() {
     const std::size_t count = std::min<std::size_t>(1 + below(4), held_.size());
     if (count == 0) return;
     const OwnerId owner = any_owner();
@@ -276,7 +276,7 @@ class Pair final : public RandomProgram {
       bytes += parts.back()->bytes;
     }
     const std::size_t bytes_requested = bytes - below(kCellBytes);
-    Block& whole = heap_.join(parts, next_window_, bytes_requested, owner);
+    Block& whole = heap_.stitch(parts, next_window_, bytes_requested, owner);
     REQUIRE(whole.address == next_window_);
     REQUIRE(whole.bytes == bytes);
     REQUIRE(whole.bytes_requested() == bytes_requested);
@@ -365,7 +365,7 @@ class Pair final : public RandomProgram {
       ++expected;
       model_.change(run.address, run.bytes, [&](Cell& cell) { cell.owner = to; });
     }
-    model_.join();
+    model_.stitch();
     REQUIRE(heap_.transfer(from, to, serial) == expected);
   }
 

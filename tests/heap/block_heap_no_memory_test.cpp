@@ -164,8 +164,9 @@ TEST_CASE("hold, split, add and join change nothing if the host has no memory") 
   constexpr bool kHasGranules = false;
   CHECK(fail_each_call([](World& world) { world.heap.add_segment(kBase + kSegment, 0x4000); },
                        kHasGranules) > 0);
-  CHECK(fail_each_call(
-            [](World& world) { world.heap.join(world.parts, kWindow, 2 * kGranule, kBlue); }) > 2);
+  CHECK(fail_each_call([](World& world) {
+          world.heap.stitch(world.parts, kWindow, 2 * kGranule, kBlue);
+        }) > 2);
 }
 
 TEST_CASE("a transfer changes nothing if the host has no memory") {
@@ -199,11 +200,11 @@ TEST_CASE("freeing allocates no host memory, also for an owner whose memory was 
     world.heap.set_pending(*world.green);
     world.heap.release(*world.green, kGreen);
   });
-  check_asks_for_none([](World& world) { world.heap.join(world.parts, kWindow, kGranule, kGreen); },
-                      [](World& world) {
-                        world.heap.release(*world.heap.find(reinterpret_cast<void*>(kWindow)),
-                                           kGreen);
-                      });
+  check_asks_for_none(
+      [](World& world) { world.heap.stitch(world.parts, kWindow, kGranule, kGreen); },
+      [](World& world) {
+        world.heap.release(*world.heap.find(reinterpret_cast<void*>(kWindow)), kGreen);
+      });
 }
 
 TEST_CASE("releasing held memory, mapped or not, allocates no host memory") {

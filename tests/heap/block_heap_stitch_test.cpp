@@ -37,15 +37,15 @@ struct RowFixture {
   ~RowFixture() { heap.validate(); }
 
   /// Frees these blocks of the row and joins them.
-  Block& join(std::initializer_list<std::size_t> indices, std::size_t bytes_requested,
-              std::uintptr_t address = kWindow) {
+  Block& stitch(std::initializer_list<std::size_t> indices, std::size_t bytes_requested,
+                std::uintptr_t address = kWindow) {
     std::vector<Block*> parts;
     for (const std::size_t index : indices) heap.release(*row[index], kRed);
     for (const std::size_t index : indices) {
       auto* block = const_cast<Block*>(heap.find_covering(at(index * 0x1000)));
       parts.push_back(&heap.hold(*block, kBase + index * 0x1000, 0x1000));
     }
-    Block& whole = heap.join(parts, address, bytes_requested, kRed);
+    Block& whole = heap.stitch(parts, address, bytes_requested, kRed);
     heap.validate();
     return whole;
   }
@@ -58,7 +58,7 @@ struct RowFixture {
 
 TEST_CASE_FIXTURE(RowFixture,
                   "a stitched block is live at its own address, and its parts at none") {
-  Block& whole = join({9, 2, 5}, 0x2f00);
+  Block& whole = stitch({9, 2, 5}, 0x2f00);
   CHECK(whole.data() == window(0));
   CHECK(whole.bytes == 0x3000);
   CHECK(whole.bytes_requested() == 0x2f00);
@@ -75,7 +75,7 @@ TEST_CASE_FIXTURE(RowFixture,
 
 TEST_CASE_FIXTURE(RowFixture,
                   "any address in a stitched block is covered by it, that of a part by the part") {
-  Block& whole = join({9, 2}, 0x2000);
+  Block& whole = stitch({9, 2}, 0x2000);
   CHECK(heap.find_covering(window(0)) == &whole);
   CHECK(heap.find_covering(window(0x1fff)) == &whole);
   CHECK(heap.find_covering(window(0x2000)) == nullptr);
@@ -90,7 +90,7 @@ TEST_CASE_FIXTURE(RowFixture,
 }
 
 TEST_CASE_FIXTURE(RowFixture, "the parts are in the order in which they were joined") {
-  Block& whole = join({9, 2, 5}, 0x3000);
+  Block& whole = stitch({9, 2, 5}, 0x3000);
   std::vector<std::uintptr_t> addresses;
   for (const Block* part = whole.next; part != nullptr; part = part->part.next)
     addresses.push_back(part->address - kBase);
@@ -98,7 +98,7 @@ TEST_CASE_FIXTURE(RowFixture, "the parts are in the order in which they were joi
 }
 
 TEST_CASE_FIXTURE(RowFixture, "neighbors that are joined stay parts of their own") {
-  Block& whole = join({3, 4, 5}, 0x3000);
+  Block& whole = stitch({3, 4, 5}, 0x3000);
   CHECK(heap.find_covering(at(0x3000)) != heap.find_covering(at(0x4000)));
   heap.release(whole, kRed);
   CHECK(heap.largest_free_bytes() == 0x3000);
@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(RowFixture, "neighbors that are joined stay parts of their own
 TEST_CASE_FIXTURE(
     RowFixture,
     "a stitched block that is released becomes its parts, coalesced with their neighbors") {
-  Block& whole = join({2, 9, 3}, 0x3000);
+  Block& whole = stitch({2, 9, 3}, 0x3000);
   heap.release(*row[1], kRed);
   heap.release(*row[10], kRed);
   const std::uint64_t serial = heap.serial();
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     RowFixture, "the parts of a released block are its new owner's, and apart from other owners'") {
-  Block& whole = join({2, 9}, 0x2000);
+  Block& whole = stitch({2, 9}, 0x2000);
   heap.release(*row[3], kRed);
   heap.release(*row[10], kUnowned);
   heap.release(whole, kUnowned);
@@ -136,7 +136,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(RowFixture,
                   "a stitched block is pending as any other, and its parts stay taken") {
-  Block& whole = join({2, 9}, 0x2000);
+  Block& whole = stitch({2, 9}, 0x2000);
   heap.set_pending(whole);
   whole.uses.marks_left = 1;
   heap.validate();
@@ -154,8 +154,8 @@ TEST_CASE_FIXTURE(RowFixture,
   for (const std::vector<std::size_t>& order :
        {std::vector<std::size_t>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
     RowFixture test;
-    Block* wholes[] = {&test.join({1, 4}, 0x2000), &test.join({8, 2}, 0x2000, kWindow + 0x2000),
-                       &test.join({11, 13}, 0x2000, kWindow + 0x4000)};
+    Block* wholes[] = {&test.stitch({1, 4}, 0x2000), &test.stitch({8, 2}, 0x2000, kWindow + 0x2000),
+                       &test.stitch({11, 13}, 0x2000, kWindow + 0x4000)};
     std::size_t left = 3;
     for (const std::size_t index : order) {
       test.heap.release(*wholes[index], kUnowned);
@@ -175,7 +175,7 @@ TEST_CASE_FIXTURE(RowFixture, "the parts may lie in several segments") {
   Block* parts[] = {&heap.hold(*heap.free_blocks(kRed).best_fit(0x1000), kBase + 0x6000, 0x1000),
                     nullptr};
   parts[1] = &heap.hold(*heap.free_blocks(kRed).best_fit(0x1000), kBase + 0x20000, 0x1000);
-  Block& whole = heap.join(parts, kWindow, 0x2000, kRed);
+  Block& whole = heap.stitch(parts, kWindow, 0x2000, kRed);
   heap.validate();
   heap.release(whole, kUnowned);
   heap.validate();
@@ -184,7 +184,7 @@ TEST_CASE_FIXTURE(RowFixture, "the parts may lie in several segments") {
 
 TEST_CASE_FIXTURE(RowFixture,
                   "a stitched block of adjacent parts may have the address of its first part") {
-  Block& whole = join({3, 4}, 0x2000, kBase + 0x3000);
+  Block& whole = stitch({3, 4}, 0x2000, kBase + 0x3000);
   CHECK(heap.find(at(0x3000)) == &whole);
   CHECK(heap.find_covering(at(0x4000)) == &whole);
   heap.release(whole, kRed);
@@ -196,9 +196,9 @@ TEST_CASE_FIXTURE(RowFixture, "only held blocks can be joined, and a part cannot
   heap.release(*row[2], kRed);
   Block* const live[] = {row[5]};
   Block* const free[] = {row[2]};
-  CHECK(stops_the_process([&] { heap.join(live, kWindow, 0x1000, kRed); }));
-  CHECK(stops_the_process([&] { heap.join(free, kWindow, 0x1000, kRed); }));
-  Block& whole = join({9, 4}, 0x2000);
+  CHECK(stops_the_process([&] { heap.stitch(live, kWindow, 0x1000, kRed); }));
+  CHECK(stops_the_process([&] { heap.stitch(free, kWindow, 0x1000, kRed); }));
+  Block& whole = stitch({9, 4}, 0x2000);
   Block& part = *whole.next;
   CHECK(stops_the_process([&] { heap.release(part, kRed); }));
   CHECK(stops_the_process([&] { heap.set_pending(part); }));
@@ -207,8 +207,8 @@ TEST_CASE_FIXTURE(RowFixture, "only held blocks can be joined, and a part cannot
 }
 
 TEST_CASE_FIXTURE(RowFixture, "validate stops the process if a stitched block is inconsistent") {
-  Block& whole = join({9, 2}, 0x2000);
-  Block& other = join({12, 14}, 0x2000, kWindow + 0x2000);
+  Block& whole = stitch({9, 2}, 0x2000);
+  Block& other = stitch({12, 14}, 0x2000, kWindow + 0x2000);
   Block& first = *whole.next;
   Block& second = *first.part.next;
   CHECK_FALSE(stops_the_process([&] { heap.validate(); }));

@@ -114,7 +114,7 @@ TEST_CASE("holes_of_all() finds free granules of any owner") {
     row.push_back(heap.take(0x4000, 0x4000, owner));
   for (const std::size_t index : {1U, 2U}) heap.release(*row[index], row[index]->owner);
   heap.release(*row[3], kUnowned);
-  const HoleIndex& holes = heap.holes_of_all();
+  const GranuleIndex& holes = heap.holes_of_all();
   CHECK(holes.range_with(0).source == nullptr);
   for (const std::uint32_t granule : {1U, 2U, 3U})
     CHECK(holes.range_with(granule).source == row[granule]);

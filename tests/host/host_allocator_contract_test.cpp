@@ -237,7 +237,7 @@ TEST_CASE("at its limit a request waits for memory that streams use, and is then
   const Allocation block = test.memory.allocate(6_KiB);
   CHECK(test.log.is_done("work"));
   CHECK_FALSE(test.log.is_done("later"));
-  CHECK(test.counters().pending_free_waits == 1);
+  CHECK(test.counters().deferred_free_waits == 1);
   CHECK(test.counters().limit_rejections >= 1);
   check_whole(test.memory);
 

@@ -43,7 +43,7 @@ struct SegmentsFixture : TappedDevice {
   [[nodiscard]] std::size_t offset(const Block& block) const { return block.address - base(); }
 
   SegmentSource::Growth plan(std::size_t bytes, OwnerId owner) {
-    auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Joining::yes);
+    auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Stitching::yes);
     REQUIRE(growth.has_value());
     planned_bytes = bytes;
     heap.validate();
@@ -225,7 +225,8 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a gap too small for the request is skipped")
 TEST_CASE_FIXTURE(SegmentsFixture,
                   "a request for more than the address space is refused, and holds nothing") {
   const std::size_t all = heap.unmapped().begin()->second->bytes;
-  CHECK_FALSE(segments.plan_growth(heap, all + 512, kRed, SegmentSource::Joining::yes).has_value());
+  CHECK_FALSE(
+      segments.plan_growth(heap, all + 512, kRed, SegmentSource::Stitching::yes).has_value());
   heap.validate();
   CHECK(heap.unmapped().begin()->second->bytes == all);
   const SegmentSource::Growth growth = plan(all, kRed);
@@ -377,7 +378,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
         ++times_over_bound;
         segments.set_idle_memory(heap, idle);
       }
-      auto growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes);
+      auto growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Stitching::yes);
       if (growth) {
         REQUIRE(segments.obtain(*growth));
         block = segments.finish_growth(heap, *growth, bytes, kRed);
@@ -453,7 +454,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a growth obtains the fewest granules that ma
           live.push_back(block);
         } else {
           const auto expected = fewest(bytes, owner);
-          auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Joining::yes);
+          auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Stitching::yes);
           if (!growth) {
             REQUIRE(!expected);
             REQUIRE(align_up(bytes, kGranule) > whole_granules(owner));

@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(
   SUBCASE("the host waits for the event") {
     CHECK(allocate(60_MiB, own) == data);
     CHECK(log.is_done("use"));
-    CHECK(counters().pending_free_waits == 1);
+    CHECK(counters().deferred_free_waits == 1);
   }
   CHECK(counters().frees_reclaimed == 1);
 }

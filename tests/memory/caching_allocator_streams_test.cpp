@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(allocate(60_MiB, own) == data);
   CHECK(counters().blocks_pending.current == 0);
   CHECK(counters().frees_reclaimed == 1);
-  CHECK(counters().pending_free_waits == 0);
+  CHECK(counters().deferred_free_waits == 0);
   CHECK(counters().bytes_active.current == 62_MiB);
 }
 
@@ -92,9 +92,9 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(allocate(30_MiB, own) == b);
   CHECK(log.is_done("first freed"));
   CHECK_FALSE(log.is_done("second freed"));
-  CHECK(counters().pending_free_waits == 1);
+  CHECK(counters().deferred_free_waits == 1);
   CHECK(allocate(30_MiB, own) == a);
-  CHECK(counters().pending_free_waits == 2);
+  CHECK(counters().deferred_free_waits == 2);
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture, "a use by a drained stream delays no reuse") {

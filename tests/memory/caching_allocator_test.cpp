@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(
   void* const taken = allocate(30_MiB, third);
   CHECK((taken == a || taken == b));
   CHECK(counters().stream_waits_inserted > 0);
-  CHECK(counters().pending_free_waits == 0);
+  CHECK(counters().deferred_free_waits == 0);
   CHECK(log.done().empty());
   CHECK(runs_behind(third, taken == a ? "first" : "second"));
 }

@@ -104,10 +104,11 @@ TEST_CASE("each allocation counts for the path that served it") {
   const Stream stream = test.stream();
   const auto paths = [&] {
     const MemoryCounters now = test.counters();
-    CHECK(now.allocations == now.allocations_last + now.allocations_kept + now.allocations_fitted +
-                                 now.allocations_joined + now.allocations_grown);
-    return std::array{now.allocations_grown, now.allocations_fitted, now.allocations_last,
-                      now.allocations_kept, now.allocations_joined};
+    CHECK(now.allocations == now.allocations_last_freed + now.allocations_thread_cached +
+                                 now.allocations_fitted + now.allocations_stitched +
+                                 now.allocations_grown);
+    return std::array{now.allocations_grown, now.allocations_fitted, now.allocations_last_freed,
+                      now.allocations_thread_cached, now.allocations_stitched};
   };
   using Paths = std::array<std::uint64_t, 5>;
 

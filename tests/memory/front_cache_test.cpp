@@ -108,9 +108,9 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(FrontFixture, "a size beyond the maximum of a stack has no place") {
-  CHECK(front.place((std::size_t{1} << 32) * kBlockBytes) == nullptr);
-  CHECK(front.place(((std::size_t{1} << 32) + 1) * kBlockBytes) == nullptr);
-  CHECK(front.place(((std::size_t{1} << 32) - 1) * kBlockBytes) != nullptr);
+  CHECK(front.place((std::size_t{1} << 32) * kBlockAlignment) == nullptr);
+  CHECK(front.place(((std::size_t{1} << 32) + 1) * kBlockAlignment) == nullptr);
+  CHECK(front.place(((std::size_t{1} << 32) - 1) * kBlockAlignment) != nullptr);
 }
 
 TEST_CASE_FIXTURE(FrontFixture, "a flush returns every block once, and the cache is empty") {

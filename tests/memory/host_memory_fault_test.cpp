@@ -36,7 +36,7 @@ struct FaultFixture : TappedDevice {
   ~FaultFixture() { segments.give_back_all(heap); }
 
   Block* grow_and_take(std::size_t bytes) {
-    auto growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes);
+    auto growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Stitching::yes);
     REQUIRE(growth.has_value());
     REQUIRE(segments.obtain(*growth));
     Block* const block = segments.finish_growth(heap, *growth, bytes, kRed);
@@ -87,7 +87,7 @@ TEST_CASE_FIXTURE(FaultFixture, "planning a growth without host memory leaves th
     CAPTURE(bytes);
     std::optional<SegmentSource::Growth> growth;
     failures += fail_each(
-        [&] { growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes); },
+        [&] { growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Stitching::yes); },
         [&] {
           heap.validate();
           CHECK(held() == 0);
@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(FaultFixture, "obtained memory is free if the host has no memo
   make_holes();
   for (std::size_t nth = 1; nth <= 4; ++nth) {
     auto growth =
-        segments.plan_growth(heap, 7 * kGranule, kRed, SegmentSource::Joining::yes).value();
+        segments.plan_growth(heap, 7 * kGranule, kRed, SegmentSource::Stitching::yes).value();
     REQUIRE(segments.obtain(growth));
     const std::size_t free_bytes = heap.free_bytes();
     Block* block = nullptr;

@@ -37,7 +37,7 @@ struct LadderWithCompany : AllocatorFixture {
         met.insert(call);
         second.run([this] {
           // A new size, so that it comes from the heap and not from what the thread keeps.
-          void* const data = allocator->allocate(++sizes * kBlockBytes, own);
+          void* const data = allocator->allocate(++sizes * kBlockAlignment, own);
           static_cast<void>(allocator->counters());
           static_cast<void>(allocator->owns(data));
           allocator->deallocate(data);
@@ -47,7 +47,7 @@ struct LadderWithCompany : AllocatorFixture {
   }
 
   /// Whether each of `calls` was made on the way.
-  bool climb() {
+  bool descend() {
     void* const first = allocate(20_MiB, own);
     free_used_by(first, user, "use");
     void* const second_block = allocate(20_MiB, own);
@@ -92,7 +92,7 @@ TEST_CASE("no lock that an allocation or a free needs is held during a driver ca
   const auto code = exit_code_of([] {
     alarm(kHangSeconds);  // ends a child that waits for itself
     LadderWithCompany test;
-    _exit(test.climb() ? 0 : 1);
+    _exit(test.descend() ? 0 : 1);
     return 0;
   });
   CHECK(code == 0);
@@ -209,10 +209,10 @@ TEST_CASE("a size that would overflow does not match a small block") {
     const auto allocate = [&](std::size_t bytes) {
       return has_order ? test.allocate(bytes, own) : test.allocate(bytes, std::nullopt);
     };
-    test.free(allocate(kBlockBytes));
+    test.free(allocate(kBlockAlignment));
     for (const std::size_t bytes :
-         {(std::size_t{1} << 32) + kBlockBytes, (std::size_t{1} << 41) + kBlockBytes,
-          ~std::size_t{0}, ~std::size_t{0} - kBlockBytes + 2}) {
+         {(std::size_t{1} << 32) + kBlockAlignment, (std::size_t{1} << 41) + kBlockAlignment,
+          ~std::size_t{0}, ~std::size_t{0} - kBlockAlignment + 2}) {
       CAPTURE(bytes);
       message_of<OutOfMemory>([&] { return allocate(bytes); });
     }

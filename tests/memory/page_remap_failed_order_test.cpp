@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of memory whose joining by page remap has failed.
+// The order of memory whose stitching by page remap has failed.
 #include <doctest/doctest.h>
 
 #include "memory/holes_fixture.hpp"
@@ -9,7 +9,7 @@ namespace page_remap_failed_order_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("holes whose joining failed stay with their stream, in its order") {
+TEST_CASE("holes whose stitching failed stay with their stream, in its order") {
   Holes test;
   const Stream other = test.stream();
   test.log.submit(test.own, "earlier");

@@ -29,7 +29,7 @@ std::uint64_t calls_during(const Driver& driver, DriverCall call, Action&& actio
 
 }  // namespace
 
-TEST_CASE("any driver call of joining and growing at once may fail once") {
+TEST_CASE("any driver call of stitching and growing at once may fail once") {
   // Eight holes and two new granules.
   constexpr std::size_t bytes = 10 * kGranule - 1000;
   for (std::size_t index = 0; index < kDriverCallCount; ++index) {
@@ -119,7 +119,7 @@ TEST_CASE("memory that other threads allocate and free while granules are joined
   CHECK(test.counters().bytes_reserved.current == 20 * kGranule);
 }
 
-TEST_CASE("frees during a failed joining merge with their neighbors") {
+TEST_CASE("frees during a failed stitching merge with their neighbors") {
   Holes test(32);
   test.tap.before(DriverCall::mem_set_access, [&] {
     for (const std::size_t index : {2, 4}) test.allocator->deallocate(test.row[index]);

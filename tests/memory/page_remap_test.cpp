@@ -177,7 +177,7 @@ TEST_CASE("addresses around a block of holes are refused as those around any oth
   CHECK(test.all_hold());
 }
 
-TEST_CASE("joining works at the byte limit") {
+TEST_CASE("stitching works at the byte limit") {
   RemapTest test;
   const Stream stream = test.stream();
   test.make_holes(16, stream);

@@ -33,7 +33,7 @@ TEST_CASE("a pending free is waited for when nothing else is left, and the earli
     CHECK(c.data() == a);
     CHECK(test.log.is_done("early"));
     CHECK_FALSE(test.log.is_done("late"));
-    CHECK(test.counters().pending_free_waits == 1);
+    CHECK(test.counters().deferred_free_waits == 1);
     CHECK(test.counters().out_of_memory == 0);
     check_whole(test.memory);
   });
@@ -243,7 +243,7 @@ TEST_CASE("after the pressure callback a pending free is still waited for") {
     CHECK(test.memory.allocate(60_MiB, stream));
     CHECK(calls == 1);
     CHECK(test.log.is_done("work"));
-    CHECK(test.counters().pending_free_waits == 1);
+    CHECK(test.counters().deferred_free_waits == 1);
   });
 }
 

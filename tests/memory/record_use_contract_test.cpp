@@ -27,7 +27,7 @@ TEST_CASE("work submitted after a recorded use does not delay reuse") {
     CHECK(test.is_reused(data));
     CHECK_FALSE(test.log.is_done("later"));
     CHECK(test.counters().frees_reclaimed == 1);
-    CHECK(test.counters().pending_free_waits == 0);
+    CHECK(test.counters().deferred_free_waits == 0);
   });
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("with nothing else left the host waits for the use, and for no later w
   CHECK(test.memory.allocate(60_MiB, test.own).data() == data);
   CHECK(test.log.is_done("use"));
   CHECK_FALSE(test.log.is_done("later"));
-  CHECK(test.counters().pending_free_waits == 1);
+  CHECK(test.counters().deferred_free_waits == 1);
 }
 
 TEST_CASE("of two recorded uses of a stream the later one delays reuse") {

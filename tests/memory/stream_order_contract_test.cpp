@@ -195,7 +195,7 @@ TEST_CASE("once a recorded stream's work is done the block is reused, instead of
     CHECK(test.counters().allocations_grown == 1);
     CHECK(test.counters().frees_reclaimed == 1);
     CHECK(test.counters().blocks_pending.current == 0);
-    CHECK(test.counters().pending_free_waits == 0);
+    CHECK(test.counters().deferred_free_waits == 0);
     check_whole(test.memory);
   });
 }

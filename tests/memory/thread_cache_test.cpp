@@ -36,7 +36,8 @@ struct CacheFixture {
   }
   /// A live block, as a miss hands it out.
   Block& block(std::size_t bytes, OwnerId owner) {
-    return *heap.take((bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes, bytes, owner);
+    return *heap.take((bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, bytes,
+                      owner);
   }
   bool put(const Block& block) { return cache.put(block.data(), heap.blocks_in_use()); }
   std::vector<Block*> flush() {
@@ -139,11 +140,11 @@ TEST_CASE_FIXTURE(CacheFixture,
     REQUIRE(data == first.data());
     if (is_back) REQUIRE(cache.put(data, heap.blocks_in_use()));
     // More sizes than there are stacks: one of them is bound to want the one of the first.
-    for (std::size_t units = 2; units < 1200; ++units) put(block(units * kBlockBytes, kRed));
+    for (std::size_t units = 2; units < 1200; ++units) put(block(units * kBlockAlignment, kRed));
     if (!is_back) cache.put(data, heap.blocks_in_use());
     for (std::size_t units = 1; units < 1200; ++units) {
-      const void* const taken = cache.take(units * kBlockBytes, kRedStream);
-      if (taken != nullptr) CHECK(heap.find(taken)->bytes == units * kBlockBytes);
+      const void* const taken = cache.take(units * kBlockAlignment, kRedStream);
+      if (taken != nullptr) CHECK(heap.find(taken)->bytes == units * kBlockAlignment);
     }
     flush();
   }

@@ -58,7 +58,7 @@ class NumberedSegments final : public WholeSegments {
 
 struct NumberedFixture {
   std::size_t planned_bytes(std::size_t bytes) {
-    return segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes)->bytes;
+    return segments.plan_growth(heap, bytes, kRed, SegmentSource::Stitching::yes)->bytes;
   }
   /// One segment of `bytes` exactly, free and of `owner`.
   Block* add(std::size_t bytes, OwnerId owner) {
@@ -90,7 +90,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   CHECK(planned_bytes(63_MiB) == 64_MiB);
   CHECK(planned_bytes(64_MiB) == 64_MiB);
   CHECK_FALSE(
-      segments.plan_growth(heap, 64_MiB + 512, kRed, SegmentSource::Joining::yes).has_value());
+      segments.plan_growth(heap, 64_MiB + 512, kRed, SegmentSource::Stitching::yes).has_value());
   CHECK(segments.capacity_bytes() == 64_MiB);
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   TappedDevice device(devices_of_64_mib());
   BlockHeap heap;
   DeviceSegments segments(device.context, 20_MiB, 64_MiB);
-  auto growth = segments.plan_growth(heap, 33_MiB, kRed, SegmentSource::Joining::yes);
+  auto growth = segments.plan_growth(heap, 33_MiB, kRed, SegmentSource::Stitching::yes);
   REQUIRE(growth.has_value());
   CHECK(growth->bytes == 34_MiB);
   REQUIRE(segments.obtain(*growth));
@@ -194,7 +194,7 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   CHECK(device.simulator.device_bytes_used(0) == 34_MiB);
   segments.finish_growth(heap, *growth, 1, kUnowned);
 
-  auto refused = segments.plan_growth(heap, 40_MiB, kRed, SegmentSource::Joining::yes);
+  auto refused = segments.plan_growth(heap, 40_MiB, kRed, SegmentSource::Stitching::yes);
   REQUIRE(refused.has_value());
   CHECK_FALSE(segments.obtain(*refused));
   segments.cancel_growth(heap, *refused);

@@ -32,7 +32,7 @@ sim::Config config(std::uint64_t seed) {
 CopierOptions options(std::uint64_t seed) {
   return {.staging_slot_bytes = 64_KiB,
           .staging_slots = 3,
-          .on_staging_shortage = kShortages[seed % 3],
+          .staging_on_shortage = kShortages[seed % 3],
           .workers = 1 + seed % 2,
           .direct_piece_bytes = 64_KiB};
 }

@@ -97,7 +97,7 @@ class SmallProgram {
   void allocate(std::size_t lines_max) {
     const std::size_t stream = random_.below(streams_.size());
     const std::size_t bytes =
-        (1 + random_.below(random_.one_in(3) ? 4 * lines_max : lines_max)) * kBlockBytes;
+        (1 + random_.below(random_.one_in(3) ? 4 * lines_max : lines_max)) * kBlockAlignment;
     live_.push_back({memory_.allocate(bytes, streams_[stream].ref()), stream});
   }
 

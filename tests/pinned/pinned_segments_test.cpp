@@ -50,7 +50,7 @@ struct SegmentsTest : TappedDevice {
   ~SegmentsTest() { segments.give_back_all(heap); }
 
   bool obtain(std::size_t bytes) {
-    auto growth = segments.plan_growth(heap, bytes, kUnowned, SegmentSource::Joining::yes);
+    auto growth = segments.plan_growth(heap, bytes, kUnowned, SegmentSource::Stitching::yes);
     REQUIRE(growth.has_value());
     if (!segments.obtain(*growth)) {
       segments.cancel_growth(heap, *growth);
@@ -90,9 +90,10 @@ constexpr Options kAllocating = {.segment_bytes = 1_MiB};
 
 TEST_CASE("pinned segments are registered pages, in multiples of 4 KiB") {
   SegmentsTest test(kRegistering);
-  CHECK(test.segments.plan_growth(test.heap, 512_KiB - 512, kUnowned, SegmentSource::Joining::yes)
-            ->bytes == 1_MiB);
-  CHECK(test.segments.plan_growth(test.heap, 3_MiB + 1, kUnowned, SegmentSource::Joining::yes)
+  CHECK(
+      test.segments.plan_growth(test.heap, 512_KiB - 512, kUnowned, SegmentSource::Stitching::yes)
+          ->bytes == 1_MiB);
+  CHECK(test.segments.plan_growth(test.heap, 3_MiB + 1, kUnowned, SegmentSource::Stitching::yes)
             ->bytes == 3_MiB + 4_KiB);
   CHECK(test.obtain(3_MiB + 1));
   CHECK(test.registrations() == 1);

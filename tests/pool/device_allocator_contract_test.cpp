@@ -37,7 +37,7 @@ TEST_CASE("blocks are aligned to 512 bytes and rounded up to a multiple of 512")
       CAPTURE(bytes);
       const Allocation block = test.memory.allocate(bytes, stream);
       CHECK(block.bytes() == bytes);
-      CHECK(address_of(block.data()) % kBlockBytes == 0);
+      CHECK(address_of(block.data()) % kBlockAlignment == 0);
       CHECK(test.counters().bytes_requested.current == bytes);
       CHECK(test.counters().bytes_allocated.current == (bytes + 511) / 512 * 512);
       check_whole(test.memory);

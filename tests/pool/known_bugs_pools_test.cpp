@@ -80,7 +80,7 @@ TEST_CASE("an allocator refuses blocks of another allocator") {
   refuse([&] { elsewhere.deallocate(of_red.data()); });
   refuse([&] { other_device.deallocate(of_red.data()); });
   refuse([&] { test.runtime->pinned_memory().deallocate(of_red.data()); });
-  refuse([&] { red.deallocate(static_cast<char*>(of_red.data()) + kBlockBytes); });
+  refuse([&] { red.deallocate(static_cast<char*>(of_red.data()) + kBlockAlignment); });
   CHECK(red.counters().blocks_allocated.current == 1);
   CHECK(test.counters().blocks_allocated.current == 1);
   void* const twice = red.allocate_raw(1_MiB, stream);

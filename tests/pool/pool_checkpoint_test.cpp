@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(CheckpointTest, "joined memory is live again at the address of
   for (int i = 0; i < 16; ++i) blocks.push_back(allocate(2_MiB));
   for (std::size_t i = 0; i < 16; i += 2) pool.deallocate(blocks[i]);
   void* const joined = allocate(12_MiB);
-  REQUIRE(pool.counters().allocations_joined == 1);
+  REQUIRE(pool.counters().allocations_stitched == 1);
   const PoolCheckpoint checkpoint = pool.checkpoint();
   pool.deallocate(joined);
   std::vector<void*> others;
@@ -187,7 +187,7 @@ class Program final : public RandomProgram {
   }
   void finish() {
     CHECK(test_.pool.counters().blocks_allocated.current == live_.size());
-    CHECK(test_.pool.counters().allocations_joined > 0);
+    CHECK(test_.pool.counters().allocations_stitched > 0);
     for (const auto& [data, bytes] : live_) {
       CHECK(test_.is_live(data, bytes));
       test_.pool.deallocate(data);

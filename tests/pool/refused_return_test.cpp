@@ -197,7 +197,7 @@ TEST_CASE("sleep() returns what the driver has refused before") {
     test.tap.refuse(DriverCall::mem_set_access, CUDA_ERROR_UNKNOWN, 1);
     test.tap.refuse_all(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
     CHECK_THROWS_AS(static_cast<void>(pool.allocate(6_MiB, test.work)), DriverError);
-    CHECK(pool.counters().bytes_refused.current == 6_MiB);
+    CHECK(pool.counters().bytes_unreturnable.current == 6_MiB);
     if (is_refused_again) {
       CHECK_THROWS_AS(pool.sleep(), DriverError);
       CHECK(test.used() == 6_MiB);
@@ -244,7 +244,7 @@ TEST_CASE("memory of a failed growth that the driver refuses to take back stays 
       CHECK_THROWS_AS(static_cast<void>(allocate(30_MiB)), DriverError);
       CHECK(test.used() == 30_MiB);
       CHECK(test.reserved() == 30_MiB);
-      CHECK(test.allocator().counters().bytes_refused.current == 30_MiB);
+      CHECK(test.allocator().counters().bytes_unreturnable.current == 30_MiB);
       CHECK_THROWS_AS(static_cast<void>(allocate(20_MiB)), OutOfMemory);  // the limit
       CHECK(test.used() == 30_MiB);
       CHECK_THROWS_AS(test.memory.trim(), DriverError);
@@ -287,7 +287,7 @@ TEST_CASE("memory that the driver neither releases nor maps back stays reserved"
         const std::string refusal =
             message_of<DriverError>([&] { static_cast<void>(test.allocator().trim()); });
         CHECK(contains(refusal, "the driver has taken back 0 B, and refuses more: cuMemRelease"));
-        CHECK(test.allocator().counters().bytes_refused.current == 20_MiB);
+        CHECK(test.allocator().counters().bytes_unreturnable.current == 20_MiB);
         CHECK(test.reserved() == 20_MiB);
         CHECK(test.used() == 20_MiB);
         CHECK_THROWS_AS(test.memory.trim(), DriverError);
@@ -325,7 +325,7 @@ TEST_CASE("memory that a growth cannot map, and the driver does not release, sta
       test.tap.refuse_all(DriverCall::mem_release, CUDA_ERROR_UNKNOWN);
       const auto allocate = [&] { return test.allocator().allocate_raw(2_MiB, test.work); };
       CHECK_THROWS_AS(static_cast<void>(allocate()), DriverError);
-      CHECK(test.allocator().counters().bytes_refused.current == test.used());
+      CHECK(test.allocator().counters().bytes_unreturnable.current == test.used());
       CHECK(test.used() > 0);
       const std::size_t used = test.used();
       check_whole(test.allocator());
@@ -337,7 +337,7 @@ TEST_CASE("memory that a growth cannot map, and the driver does not release, sta
       if (is_used_again) {
         test.allocator().deallocate(allocate());
         CHECK(test.used() == used);
-        CHECK(test.allocator().counters().bytes_refused.current == 0);
+        CHECK(test.allocator().counters().bytes_unreturnable.current == 0);
       }
       test.tap.allow(DriverCall::mem_release);
       CHECK(test.memory.trim() == used);

@@ -49,7 +49,7 @@ RuntimeOptions all_different() {
       "host_bytes_reserved_max=20GiB, streams_max=7, "
       "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_gates=off, "
-      "copy_workers=3, copy_file_workers=5, copy_piece_bytes=1MiB, "
+      "copy_workers=3, copy_file_workers=5, copy_direct_piece_bytes=1MiB, "
       "copy_batched_range_bytes_min=28KiB, copy_packed_range_bytes_max=3KiB, pjrt=tpu:libtpu.so");
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("every key sets its option") {
   CHECK(options.event_pool.events_max == 99);
   CHECK(options.copier.staging_slot_bytes == 68_KiB);
   CHECK(options.copier.staging_slots == 3);
-  CHECK(options.copier.on_staging_shortage == StagingShortage::grow);
+  CHECK(options.copier.staging_on_shortage == StagingShortage::grow);
   CHECK(options.copier.gates == CopyGates::off);
   CHECK(options.copier.workers == 3);
   CHECK(options.copier.file_workers == 5);

@@ -47,7 +47,7 @@ TEST_CASE("Runtime::find() returns the block around an address and its allocator
   const StreamRef stream = runtime.default_stream(kDevice);
   DeviceAllocator& memory = runtime.memory(kDevice);
   MemoryPool pool = memory.create_pool({.name = "weights"});
-  const Allocation device = memory.allocate(3 * kBlockBytes, stream);
+  const Allocation device = memory.allocate(3 * kBlockAlignment, stream);
   const Allocation pooled = pool.allocate(1000, stream);
   const Allocation pinned = runtime.pinned_memory().allocate(5000);
   const Allocation host = runtime.host_memory().allocate(777);

@@ -40,7 +40,7 @@ TEST_CASE("each gauge that differs from its blocks gives one line with both numb
   CHECK(find_after([](MemorySnapshot& s) { s.counters.bytes_active.current += 1; }) ==
         Lines{"cuda:0: bytes_active is 5242881, allocated and pending blocks hold 5242880"});
   CHECK(find_after([](MemorySnapshot& s) { s.counters.bytes_reserved.current += 1; }) ==
-        Lines{"cuda:0: bytes_reserved and bytes_asleep without bytes_refused are 12582913, "
+        Lines{"cuda:0: bytes_reserved and bytes_asleep without bytes_unreturnable are 12582913, "
               "segments hold 12582912"});
   CHECK(find_after([](MemorySnapshot& s) { s.counters.blocks_free.current += 1; }) ==
         Lines{"cuda:0: blocks_free is 3, free blocks number 2"});
@@ -76,7 +76,7 @@ TEST_CASE("requested, allocated, active and reserved rise in that order") {
             "cuda:0: bytes_allocated is 5242881, above bytes_active with 5242880"));
   CHECK(has(find_after([](MemorySnapshot& s) { s.counters.bytes_active.current = 12582913; }),
             "cuda:0: bytes_active is 12582913, above bytes_reserved and bytes_asleep without "
-            "bytes_refused, 12582912"));
+            "bytes_unreturnable, 12582912"));
 }
 
 TEST_CASE("every gauge's peak is at least its current value") {

@@ -42,7 +42,7 @@ inline MemorySnapshot snapshot_that_adds_up() {
   counters.bytes_metadata = {96_KiB, 192_KiB};
   counters.bytes_asleep = {1_MiB, 4_MiB};
   counters.blocks_in_graphs = {1, 3};
-  counters.bytes_refused = {512_KiB, 1_MiB};
+  counters.bytes_unreturnable = {512_KiB, 1_MiB};
   counters.allocations = 1234567;
   counters.frees = 1234565;
   counters.frees_deferred = 44;

@@ -87,7 +87,7 @@ cuda:0
   bytes_metadata       96.0 KiB      192 KiB
   bytes_asleep         1.00 MiB     4.00 MiB
   blocks_in_graphs            1            3
-  bytes_refused         512 KiB     1.00 MiB
+  bytes_unreturnable         512 KiB     1.00 MiB
 
   allocations      1,234,567  allocations that succeeded
   frees            1,234,565  frees

@@ -32,8 +32,8 @@ namespace berth {
 /// Lifetime   The Runtime must outlive every copy, and all blocks must be freed before it ends. A
 ///            moved-from resource may be assigned to and destroyed.
 /// Threads    Safe from any thread.
-/// Alignment  A power of two up to kBlockBytes. Every block is aligned to kBlockBytes. Deallocation
-///            ignores its size and its alignment.
+/// Alignment  A power of two up to kBlockAlignment. Every block is aligned to
+///            kBlockAlignment. Deallocation ignores its size and its alignment.
 /// Streams    berth does not own them: call Allocator::retire_stream() before a stream is
 ///            destroyed. A null handle is the legacy default stream. The per-thread default stream
 ///            cannot order memory, because its handle is a different stream on each thread:
@@ -52,7 +52,8 @@ class DeviceMemoryResource {
 
 #if CCCL_VERSION >= 3'001'000
   /// Work submitted to `stream` from now on may use the memory. null for 0 bytes.
-  void* allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment = kBlockBytes) {
+  void* allocate(cuda::stream_ref stream, std::size_t bytes,
+                 std::size_t alignment = kBlockAlignment) {
     return shared_->allocate(stream.get(), bytes, alignment);
   }
   /// Any stream may free a block: the block is reused behind the work that `stream` holds now, and
@@ -63,16 +64,17 @@ class DeviceMemoryResource {
   ///           is the per-thread default stream. A block whose work cannot be waited for is not
   ///           reused.
   void deallocate(cuda::stream_ref stream, void* data, std::size_t /*bytes*/,
-                  std::size_t /*alignment*/ = kBlockBytes) noexcept {
+                  std::size_t /*alignment*/ = kBlockAlignment) noexcept {
     shared_->deallocate(stream.get(), data);
   }
   /// The memory is ready for every stream on return.
   /// Blocking  Waits for the work that used the memory before.
-  void* allocate_sync(std::size_t bytes, std::size_t alignment = kBlockBytes) {
+  void* allocate_sync(std::size_t bytes, std::size_t alignment = kBlockAlignment) {
     return shared_->allocate_ready(bytes, alignment);
   }
   /// The caller must have waited for all work that uses the block. Does not wait. null: no effect.
-  void deallocate_sync(void* data, std::size_t /*bytes*/, std::size_t /*alignment*/ = kBlockBytes) {
+  void deallocate_sync(void* data, std::size_t /*bytes*/,
+                       std::size_t /*alignment*/ = kBlockAlignment) {
     shared_->deallocate(data);
   }
 #else
@@ -84,11 +86,11 @@ class DeviceMemoryResource {
                         cuda::stream_ref stream) noexcept {
     shared_->deallocate(stream.get(), data);
   }
-  void* allocate(std::size_t bytes, std::size_t alignment = kBlockBytes) {
+  void* allocate(std::size_t bytes, std::size_t alignment = kBlockAlignment) {
     return shared_->allocate_ready(bytes, alignment);
   }
   void deallocate(void* data, std::size_t /*bytes*/,
-                  std::size_t /*alignment*/ = kBlockBytes) noexcept {
+                  std::size_t /*alignment*/ = kBlockAlignment) noexcept {
     shared_->deallocate(data);
   }
 #endif
@@ -154,9 +156,10 @@ class DeviceMemoryResource {
     }
     static void check(std::size_t alignment) {
       const bool is_power_of_two = alignment != 0 && (alignment & (alignment - 1)) == 0;
-      if (is_power_of_two && alignment <= kBlockBytes) return;
+      if (is_power_of_two && alignment <= kBlockAlignment) return;
       throw InvalidArgument("an alignment of " + std::to_string(alignment) +
-                            " B; accepted: a power of two up to " + std::to_string(kBlockBytes));
+                            " B; accepted: a power of two up to " +
+                            std::to_string(kBlockAlignment));
     }
 
     const Device device_;

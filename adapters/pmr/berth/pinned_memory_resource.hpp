@@ -19,7 +19,7 @@ namespace berth {
 ///
 /// Lifetime   The PinnedAllocator must outlive the resource, and the resource its containers.
 /// Threads    Safe from any thread.
-/// Alignment  Any power of two. Every block is aligned to kBlockBytes (512). A larger alignment
+/// Alignment  Any power of two. Every block is aligned to kBlockAlignment (512). A larger alignment
 ///            takes up to as many bytes more; std::pmr::unsynchronized_pool_resource asks for such.
 /// Order      As PinnedAllocator: a freed block is reusable at once, unless a stream is recorded
 ///            for it. Copier records the streams of its copies. Before a container is destroyed or
@@ -40,15 +40,15 @@ class PinnedMemoryResource final : public std::pmr::memory_resource {
       throw InvalidArgument("an alignment of " + std::to_string(alignment) +
                             " B; accepted: a power of two");
     const std::size_t wanted = bytes == 0 ? 1 : bytes;
-    if (alignment <= kBlockBytes) return memory_.allocate_raw(wanted, options_);
-    const std::size_t room = alignment - kBlockBytes;
+    if (alignment <= kBlockAlignment) return memory_.allocate_raw(wanted, options_);
+    const std::size_t room = alignment - kBlockAlignment;
     const std::size_t most = std::numeric_limits<std::size_t>::max();
     void* const block = memory_.allocate_raw(wanted > most - room ? most : wanted + room, options_);
     const auto address = reinterpret_cast<std::uintptr_t>(block);
     return reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
   }
   void do_deallocate(void* data, std::size_t, std::size_t alignment) override {
-    void* const block = alignment <= kBlockBytes ? nullptr : memory_.find_block(data);
+    void* const block = alignment <= kBlockAlignment ? nullptr : memory_.find_block(data);
     memory_.deallocate(block == nullptr ? data : block);
   }
   /// Whether blocks of one can be freed by the other.

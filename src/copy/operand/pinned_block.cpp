@@ -11,7 +11,7 @@ namespace berth {
 void PinnedBlock::record_before(PinnedAllocator& own, StreamRef stream) const {
   if (data == nullptr) return;
   if (owner == nullptr) return own.record_stream(data, stream);
-  require_one_stream(stream);
+  refuse_per_thread_default(stream);
 }
 
 void PinnedBlock::keep_for_graph(PinnedAllocator& own, StreamRef stream) const {

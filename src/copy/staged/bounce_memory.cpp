@@ -89,7 +89,7 @@ constexpr std::chrono::microseconds kWatchTime{100};
 constexpr unsigned kMissedMax = 6;
 
 /// Does not invalidate captures of other threads. False if the mark cannot be queried.
-bool has_passed(const EventLease& mark) {
+bool has_completed(const EventLease& mark) {
   const Driver& driver = mark->context().driver();
   const RelaxedCapture relaxed(driver);
   return driver.try_event_query(mark->native()) == CUDA_SUCCESS;
@@ -190,7 +190,7 @@ bool BounceMemory::switch_half(Block& block, StreamRef stream) {
   block.current().mark = std::move(mark);
   // Without a mark, bytes of pending copies would be overwritten.
   BERTH_CHECK(block.other().mark || block.other().user == Block::Use{});
-  if (block.other().mark && !has_passed(*block.other().mark)) return false;
+  if (block.other().mark && !has_completed(*block.other().mark)) return false;
   block.begin_half(1 - block.half);
   return true;
 }

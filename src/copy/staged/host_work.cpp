@@ -241,10 +241,10 @@ bool HostWork::advance(CopyLane& lane, CopyPtr& completed) {
   bool has_advanced = false;
   while (!lane.copies.empty()) {
     const CopyPtr first = lane.copies.front();
-    const bool has_passed = first->poll_progress();
-    has_advanced |= has_passed;
+    const bool has_progressed = first->poll_progress();
+    has_advanced |= has_progressed;
     if (!remove_if_complete(first, completed)) {
-      if (has_passed) update_ready(*first);
+      if (has_progressed) update_ready(*first);
       break;
     }
   }

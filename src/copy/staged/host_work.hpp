@@ -50,7 +50,7 @@ struct CopyLane {
 };
 
 /// The answer to a query of a mark.
-enum class MarkState { passed, not_yet, failed };
+enum class MarkState { completed, not_yet, failed };
 
 /// Threads  Safe from any thread.
 class HostWork {

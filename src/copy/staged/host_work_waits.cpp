@@ -28,7 +28,7 @@ MarkState try_query(const StagedCopy& copy, EventRef event, const Query& query,
   try {
     const ContextScope scope(event.context());
     const ActingFor acting(event.context().driver(), &copy);
-    return query(event.context().driver(), event) ? MarkState::passed : MarkState::not_yet;
+    return query(event.context().driver(), event) ? MarkState::completed : MarkState::not_yet;
   } catch (...) {
     failure = std::current_exception();
     return MarkState::failed;
@@ -76,7 +76,7 @@ MarkState HostWork::query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark
   {
     const MutexLock lock(mutex_);
     // The words may have reported the completion meanwhile.
-    if (copy->lane == nullptr) return MarkState::passed;
+    if (copy->lane == nullptr) return MarkState::completed;
     if (state == MarkState::failed) {
       copy->fail(failure);
       copy->open_gates_if_failed();

@@ -109,11 +109,11 @@ std::optional<Staging> StagedCopies::obtain(DeviceStaging& here, StreamRef strea
   std::optional<Staging> staging;
   try {
     staging = here.memory.try_take(route.bytes, share);
-    if (!staging && options_.on_staging_shortage == StagingShortage::share)
+    if (!staging && options_.staging_on_shortage == StagingShortage::share)
       staging = share_or_take_spare(here, stream, work, route.bytes);
   } catch (const OutOfMemory&) {  // NOLINT(bugprone-empty-catch): as if all slots were in use
   }
-  if (!staging && options_.on_staging_shortage == StagingShortage::grow)
+  if (!staging && options_.staging_on_shortage == StagingShortage::grow)
     staging = here.memory.take_unbounded(route.bytes, share);
   return staging;
 }

@@ -31,7 +31,7 @@ void StreamOrder::tolerate(OwnerId owner, const DriverError& error) {
                  ": a stream cannot be queried; the blocks that it uses are not reused", error);
 }
 
-bool StreamOrder::has_passed(OwnerId owner, const SharedEvent& event) {
+bool StreamOrder::has_completed(OwnerId owner, const SharedEvent& event) {
   try {
     return event->ref().is_done();
   } catch (const DriverError& error) {
@@ -69,7 +69,7 @@ std::optional<Freed> StreamOrder::find_done(OwnerId owner, StreamQueries& querie
   const Freed all = {owner, stream.serial, stream.is_retired};
   if (stream.is_retired) {
     if (stream.is_unordered) return std::nullopt;
-    const bool is_done = stream.last_work == nullptr || has_passed(owner, stream.last_work);
+    const bool is_done = stream.last_work == nullptr || has_completed(owner, stream.last_work);
     return is_done ? std::optional(all) : std::nullopt;
   }
   if (!stream.may_use_handle) return find_done_by_marks(owner);
@@ -90,7 +90,7 @@ std::optional<Freed> StreamOrder::find_done_by_marks(OwnerId owner) {
       if (marks.empty()) break;
       oldest = marks.oldest();
     }
-    if (!has_passed(owner, oldest.event)) break;
+    if (!has_completed(owner, oldest.event)) break;
     const MutexLock lock(heap_.mutex);
     heap_.streams.marks(owner).complete(oldest.serial);
   }

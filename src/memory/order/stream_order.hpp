@@ -254,7 +254,7 @@ class StreamOrder {
   /// Errors  `error`, unless this is host memory.
   void tolerate(OwnerId owner, const DriverError& error) BERTH_EXCLUDES(heap_.mutex);
   /// Whether an event has passed; false, too, if tolerate() accepts the failure of the query.
-  bool has_passed(OwnerId owner, const SharedEvent& event) BERTH_EXCLUDES(heap_.mutex);
+  bool has_completed(OwnerId owner, const SharedEvent& event) BERTH_EXCLUDES(heap_.mutex);
   /// Waits for an event. False if tolerate() accepts the failure of the wait.
   bool wait_for(OwnerId owner, const SharedEvent& event)
       BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);

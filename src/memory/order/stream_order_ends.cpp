@@ -36,7 +36,7 @@ void StreamOrder::retire_here(StreamRef stream) {
   if (MappingNotices::is_inside()) {
     return quarantine(*id, InvalidArgument("it ends in on_map or on_unmap; accepted: elsewhere"));
   }
-  const WorkEnd end = mark_or_wait(stream, events_(stream.context()), heap_.name);
+  const LastWork end = mark_or_wait(stream, events_(stream.context()), heap_.name);
   {
     const MutexLock slow(heap_.slow_mutex);  // after this, no query names the stream
     const MutexLock lock(heap_.mutex);
@@ -45,14 +45,14 @@ void StreamOrder::retire_here(StreamRef stream) {
     heap_.drop_caches_of(*id);
     uses_.seal(*id, uses_.now(), end.event);
     switch (end.state) {
-      case WorkEnd::State::marked:
-      case WorkEnd::State::over:
+      case LastWork::State::marked:
+      case LastWork::State::over:
         heap_.streams.retire(*id, end.event);
         break;
-      case WorkEnd::State::captured:
+      case LastWork::State::captured:
         heap_.streams.retire_unordered(*id);
         break;
-      case WorkEnd::State::unknown:
+      case LastWork::State::unknown:
         heap_.streams.mark_destroyed(*id);
         break;
     }
@@ -60,13 +60,13 @@ void StreamOrder::retire_here(StreamRef stream) {
     forget_streams();
     heap_.count_blocks();
   }
-  if (end.state == WorkEnd::State::captured) {
+  if (end.state == LastWork::State::captured) {
     driver_.report(Severity::warning, [&] {
       return heap_.name +
              ": a stream is destroyed during a capture, so the completion of its work is "
              "unknown: its cached memory is not reused";
     });
-  } else if (end.state == WorkEnd::State::unknown) {
+  } else if (end.state == LastWork::State::unknown) {
     driver_.report(Severity::warning, [&] {
       return heap_.name +
              ": a stream ends of which the driver accepts no call, so the completion of its work "
@@ -170,9 +170,9 @@ std::size_t StreamOrder::recover_quarantined() {
         const MutexLock lock(heap_.mutex);
         if (uses_.has_marks(owner)) oldest = uses_.front(owner);
       }
-      const bool has_completed =
-          oldest.event != nullptr && (oldest.event == completed || has_passed(owner, oldest.event));
-      if (!has_completed) break;
+      const bool is_complete = oldest.event != nullptr &&
+                               (oldest.event == completed || has_completed(owner, oldest.event));
+      if (!is_complete) break;
       blocks += complete(owner, oldest);
     }
   }

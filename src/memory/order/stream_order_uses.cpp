@@ -52,7 +52,7 @@ void StreamOrder::record_stream(void* data, StreamRef stream) {
 }
 
 void StreamOrder::record_use(void* data, StreamRef stream) {
-  require_one_stream(stream);
+  refuse_per_thread_default(stream);
   std::optional<bool> is_captured;
   if (is_host_memory_) {
     const CaptureState capture = capture_of(stream);
@@ -204,7 +204,7 @@ std::size_t StreamOrder::reclaim() {
         oldest = uses_.front(stream);
         is_drained = heap_.streams.is_drained(stream);
       }
-      if (!is_drained && (oldest.event == nullptr || !has_passed(stream, oldest.event))) break;
+      if (!is_drained && (oldest.event == nullptr || !has_completed(stream, oldest.event))) break;
       reclaimed += complete(stream, oldest);
     }
   }
@@ -227,7 +227,7 @@ std::optional<StreamOrder::Deferred> StreamOrder::find_oldest(std::uint64_t made
     if (!uses_.has_marks(stream) || uses_.front_made(stream) > made_by) continue;
     RecordedEvent oldest = uses_.front(stream);
     if (oldest.event == nullptr && !heap_.streams.is_drained(stream)) continue;
-    ++heap_.counters.pending_free_waits;
+    ++heap_.counters.deferred_free_waits;
     return Deferred{stream, std::move(oldest)};
   }
   return std::nullopt;

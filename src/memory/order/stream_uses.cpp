@@ -86,7 +86,7 @@ bool StreamUses::wait_for_marked(Memory memory) noexcept {
 
 void StreamUses::wait_for_all(Memory memory) noexcept {
   mark_each(memory, [this](StreamRef stream) {
-    WorkEnd end =
+    LastWork end =
         mark_or_wait(stream, events_.of(stream.context()), {});  // the caller waits anyway
     report_unknown(end);
     return std::optional(std::move(end.event));
@@ -105,7 +105,7 @@ void StreamUses::stream_retiring(DeviceContext& context, CUstream native) noexce
   if (!origin_.is_here()) return;
   const StreamRef stream(context, native);
   if (!forget_marked(stream)) return;
-  const WorkEnd end = mark_or_wait(stream, events_.of(context), name_);
+  const LastWork end = mark_or_wait(stream, events_.of(context), name_);
   {
     const MutexLock lock(mutex);
     const auto is_handle_used = [&]() BERTH_UNDER_LOCK {
@@ -120,7 +120,7 @@ void StreamUses::stream_retiring(DeviceContext& context, CUstream native) noexce
       if (use.stream != stream) continue;
       use.stream.reset();
       if (use.mark.event == nullptr) use.mark.event = end.event;
-      if (end.state == WorkEnd::State::over && use.mark.event == nullptr) uses_.erase(entry);
+      if (end.state == LastWork::State::over && use.mark.event == nullptr) uses_.erase(entry);
     }
   }
   report_unknown(end);
@@ -180,11 +180,11 @@ bool StreamUses::drop_each(Memory memory, const IsOver& is_over) noexcept {
   }
 }
 
-void StreamUses::report_unknown(const WorkEnd& end) const noexcept {
-  if (end.state == WorkEnd::State::marked || end.state == WorkEnd::State::over) return;
+void StreamUses::report_unknown(const LastWork& end) const noexcept {
+  if (end.state == LastWork::State::marked || end.state == LastWork::State::over) return;
   events_.driver().report(Severity::warning, [&] {
     return format_text("{}: {}, so the completion of its work is unknown: {}", name_,
-                       end.state == WorkEnd::State::captured
+                       end.state == LastWork::State::captured
                            ? "a stream that uses memory is captured"
                            : "the driver accepts no call for a stream that uses memory",
                        if_unknown_);

@@ -88,7 +88,7 @@ class StreamUses final : public StreamObserver {
   bool drop_each(Memory memory, const IsOver& is_over) noexcept BERTH_EXCLUDES(mutex);
   /// The marked uses of a stream that ends keep no handle. Whether it has other ones.
   [[nodiscard]] bool forget_marked(StreamRef stream) BERTH_EXCLUDES(mutex);
-  void report_unknown(const WorkEnd& end) const noexcept;
+  void report_unknown(const LastWork& end) const noexcept;
 
   const ForkOrigin origin_;
   const DeviceEventPools& events_;

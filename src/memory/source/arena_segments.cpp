@@ -26,7 +26,7 @@ constexpr std::size_t kRangesLookedAt = 256;
 /// Ranges returned at a time, for the same reason.
 constexpr std::size_t kRangesReturned = 1024;
 
-bool joins(const Block* neighbor, OwnerId owner) {
+bool merges(const Block* neighbor, OwnerId owner) {
   return neighbor != nullptr && neighbor->state() == Block::State::free &&
          (neighbor->owner == owner || neighbor->owner == kUnowned);
 }
@@ -41,12 +41,12 @@ void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t 
   std::size_t missing = bytes - std::min(bytes, held.bytes);
   Block* const neighbors[] = {held.prev.get(), held.next.get()};
   for (const Block* neighbor : neighbors) {
-    if (joins(neighbor, owner) && neighbor->owner == owner)
+    if (merges(neighbor, owner) && neighbor->owner == owner)
       missing -= std::min(missing, neighbor->bytes);
   }
   for (Block* neighbor : neighbors) {
     if (missing == 0) return;
-    if (!joins(neighbor, owner) || neighbor->owner == owner) continue;
+    if (!merges(neighbor, owner) || neighbor->owner == owner) continue;
     const std::size_t taken = std::min(missing, neighbor->bytes);
     const std::uintptr_t address =
         neighbor->address < held.address ? held.address - taken : held.end();
@@ -79,8 +79,8 @@ void for_some_unmapped(const BlockHeap& heap, const Visit& visit) {
 /// neighbors.
 std::optional<ArenaSegments::Candidate> fewest_granules(Block& unmapped, std::size_t bytes,
                                                         OwnerId owner, std::size_t granule_bytes) {
-  const std::size_t before = joins(unmapped.prev, owner) ? unmapped.prev->bytes : 0;
-  const std::size_t after = joins(unmapped.next, owner) ? unmapped.next->bytes : 0;
+  const std::size_t before = merges(unmapped.prev, owner) ? unmapped.prev->bytes : 0;
+  const std::size_t after = merges(unmapped.next, owner) ? unmapped.next->bytes : 0;
   // A neighbor that is large enough by itself became free after the search: one granule more makes
   // a certain fit.
   const auto missing = [&](std::size_t have) {
@@ -137,12 +137,13 @@ std::optional<ArenaSegments::Candidate> ArenaSegments::fewest_fresh(const BlockH
 }
 
 std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap, std::size_t bytes,
-                                                                OwnerId owner, Joining joining) {
+                                                                OwnerId owner,
+                                                                Stitching stitching) {
   std::optional<Candidate> best;
-  if (joining != Joining::only) best = fewest_fresh(heap, bytes, owner);
-  if (joining != Joining::no) {
+  if (stitching != Stitching::only) best = fewest_fresh(heap, bytes, owner);
+  if (stitching != Stitching::no) {
     const std::size_t most = best ? best->bytes : heap.unmapped().bytes();
-    const std::size_t fresh_max = joining == Joining::only ? 0 : most / arena_.granule_bytes();
+    const std::size_t fresh_max = stitching == Stitching::only ? 0 : most / arena_.granule_bytes();
     const Stitch* stitch = stitcher_.choose(heap, bytes, owner, fresh_max);
     if (stitch != nullptr && (!best || is_cheaper(*stitch, *best))) {
       return plan_stitch(heap, *stitch);
@@ -272,7 +273,7 @@ Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
     Block& last = *growth.fresh.back();
     free(heap.split(last, last.bytes - growth.fresh_surplus_bytes));
   }
-  return &heap.join(growth.parts, growth.address, bytes_requested, owner);
+  return &heap.stitch(growth.parts, growth.address, bytes_requested, owner);
 }
 
 void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {
@@ -287,7 +288,7 @@ void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {
 }
 
 std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
-  using enum HoleIndex::Kind;
+  using enum GranuleIndex::Kind;
   std::vector<Range> ranges;
   ranges.reserve(kRangesReturned);  // held blocks must not be lost
   for (std::size_t planned = 0; planned < bytes && ranges.size() < kRangesReturned;) {

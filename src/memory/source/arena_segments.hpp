@@ -4,8 +4,8 @@
 //
 // Growth maps the fewest new granules that complete a block, in one of two ways: next to free
 // memory, to form a large enough hole; or, if that needs fewer granules, as parts of a stitched
-// block, which joins free memory from anywhere (Stitcher, Windows). Often no new granule is needed.
-// Any granule that is free from end to end can be unmapped.
+// block, which may contain free memory from anywhere (Stitcher, Windows). Often no new granule is
+// needed. Any granule that is free from end to end can be unmapped.
 #pragma once
 
 #include <cstddef>
@@ -45,14 +45,14 @@ class ArenaSegments final : public SegmentSource {
   void set_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) override;
 
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
-                                    Joining joining) override;
+                                    Stitching stitching) override;
   bool obtain(Growth& growth) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
   /// Never called: finish_growth() does not throw.
   void give_back_growth(const Growth&) noexcept override {}
   void cancel_growth(BlockHeap& heap, const Growth& growth) override;
-  [[nodiscard]] std::optional<std::uintptr_t> address_of_joined(
+  [[nodiscard]] std::optional<std::uintptr_t> address_of_stitched(
       std::span<const HeapExtent> parts) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   DriverRefusal give_back(Range& range) noexcept override;
@@ -115,7 +115,7 @@ class ArenaSegments final : public SegmentSource {
   /// The address of a block of `parts`, of which the first begins at `first`, if it needs no new
   /// mapping. Otherwise `sequence_` has their granules.
   template <class Parts>
-  std::optional<std::uintptr_t> find_joined(const Parts& parts, std::uintptr_t first);
+  std::optional<std::uintptr_t> find_stitched(const Parts& parts, std::uintptr_t first);
   [[nodiscard]] std::size_t granules_of(std::size_t bytes) const {
     return bytes / arena_.granule_bytes();
   }

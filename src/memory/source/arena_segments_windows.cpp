@@ -19,7 +19,7 @@ HeapExtent extent_of_part(const HeapExtent& part) {
 /// If no work is pending on a granule, all uses of a window with this granule are over, because
 /// every block in a window has bytes of each of its granules.
 void ArenaSegments::set_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
-  const HoleIndex& holes = heap.holes_of_all();
+  const GranuleIndex& holes = heap.holes_of_all();
   windows_.choose_victims([&](GranuleNumber granule) {
     const Block* const block = holes.range_with(granule).source;
     if (block == nullptr) return false;
@@ -36,7 +36,8 @@ void ArenaSegments::keep_windows_in_bounds() {
 }
 
 template <class Parts>
-std::optional<std::uintptr_t> ArenaSegments::find_joined(const Parts& parts, std::uintptr_t first) {
+std::optional<std::uintptr_t> ArenaSegments::find_stitched(const Parts& parts,
+                                                           std::uintptr_t first) {
   const auto has_gap = [](const auto& a, const auto& b) {
     return extent_of_part(a).end() != extent_of_part(b).address;
   };
@@ -51,8 +52,9 @@ std::optional<std::uintptr_t> ArenaSegments::find_joined(const Parts& parts, std
   return *window + first % arena_.granule_bytes();
 }
 
-std::optional<std::uintptr_t> ArenaSegments::address_of_joined(std::span<const HeapExtent> parts) {
-  return find_joined(parts, parts.front().address);
+std::optional<std::uintptr_t> ArenaSegments::address_of_stitched(
+    std::span<const HeapExtent> parts) {
+  return find_stitched(parts, parts.front().address);
 }
 
 bool ArenaSegments::map_window(Growth& growth) {
@@ -60,7 +62,7 @@ bool ArenaSegments::map_window(Growth& growth) {
   const bool begins_fresh = !growth.fresh.empty() && parts.front() == growth.fresh.front();
   const std::uintptr_t first =
       parts.front()->address + (begins_fresh ? growth.fresh_skipped_bytes : 0);
-  if (const auto found = find_joined(parts, first)) {
+  if (const auto found = find_stitched(parts, first)) {
     growth.address = *found;
     return true;
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "heap/hole_index.hpp"
+#include "heap/granule_index.hpp"
 
 namespace berth {
 

@@ -65,15 +65,15 @@ class SegmentSource {
   /// obtained.
   virtual void set_idle_memory(const BlockHeap&, std::span<const Freed> /*idle*/) {}
 
-  enum class Joining {
+  enum class Stitching {
     no,
     yes,
     only,  ///< no memory is obtained
   };
   /// The least memory to obtain for a block of `bytes` of `owner`: none if separate free memory can
-  /// be joined. nullopt if there is no address space. `joining`: whether memory may be joined.
+  /// be stitched. nullopt if there is no address space. `stitching`: whether that is allowed.
   virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
-                                            Joining joining) = 0;
+                                            Stitching stitching) = 0;
   /// False if the driver has no memory left. What was obtained before a failure is returned.
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;
@@ -90,7 +90,7 @@ class SegmentSource {
 
   /// The address at which a stitched block of these parts was mapped, if that mapping still
   /// exists.
-  [[nodiscard]] virtual std::optional<std::uintptr_t> address_of_joined(
+  [[nodiscard]] virtual std::optional<std::uintptr_t> address_of_stitched(
       std::span<const HeapExtent> /*parts*/) {
     return std::nullopt;
   }

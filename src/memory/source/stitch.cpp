@@ -28,7 +28,7 @@ bool is_smaller(const Extent& a, const Extent& b) {
 
 }  // namespace
 
-Extent Stitcher::at_least(HoleIndex::Kind kind, std::size_t bytes, std::uintptr_t from) const {
+Extent Stitcher::at_least(GranuleIndex::Kind kind, std::size_t bytes, std::uintptr_t from) const {
   const Extent own = index_->at_least(kind, *holes_[0], bytes, from);
   const Extent unowned = index_->at_least(kind, *holes_[1], bytes, from);
   if (own.source == nullptr || unowned.source == nullptr) {
@@ -54,7 +54,7 @@ void Stitcher::consider(std::size_t bytes, std::size_t whole, const Extent& tail
 
 /// A tail and a head that supply the bytes that `whole` granules lack, with the least left over.
 void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
-  using enum HoleIndex::Kind;
+  using enum GranuleIndex::Kind;
   const std::size_t wanted = bytes - whole * granule_bytes_;
   const std::size_t longest =
       std::max(index_->largest(head, *holes_[0]).bytes, index_->largest(head, *holes_[1]).bytes);
@@ -77,7 +77,7 @@ void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
 
 const Stitch* Stitcher::choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                std::size_t fresh_max) {
-  static const HoleIndex::Holes none;
+  static const GranuleIndex::Holes none;
   index_ = &heap.holes();
   holes_ = {&heap.free_blocks(owner).holes(),
             owner == kUnowned ? &none : &heap.free_blocks(kUnowned).holes()};
@@ -102,9 +102,9 @@ void Stitcher::consider_all(std::size_t bytes) {
   consider(bytes, whole + (rest > 0 ? 1 : 0), {}, {});
   if (bytes < kBytesInPiecesMin) return;
   if (rest > 0) {
-    const Extent tail = at_least(HoleIndex::Kind::tail, rest);
+    const Extent tail = at_least(GranuleIndex::Kind::tail, rest);
     if (tail.bytes > 0) consider(bytes, whole, tail, {});
-    const Extent head = at_least(HoleIndex::Kind::head, rest);
+    const Extent head = at_least(GranuleIndex::Kind::head, rest);
     if (head.bytes > 0) consider(bytes, whole, {}, head);
     consider_pairs(bytes, whole);
   }
@@ -119,9 +119,9 @@ void Stitcher::build(std::size_t bytes) {
   // The owner's own first, of these the smallest ranges, which are least useful to others. Then by
   // address, because identical sets of granules must be mapped in the same order to be found again.
   std::size_t missing = wanted;
-  for (const HoleIndex::Holes* holes : holes_) {
+  for (const GranuleIndex::Holes* holes : holes_) {
     for (Extent range; missing > 0; missing -= stitch_.whole.back().bytes) {
-      range = index_->at_least(HoleIndex::Kind::range, *holes, range.bytes + (range.bytes == 0),
+      range = index_->at_least(GranuleIndex::Kind::range, *holes, range.bytes + (range.bytes == 0),
                                range.end());
       if (range.bytes == 0) break;
       stitch_.whole.push_back(range);

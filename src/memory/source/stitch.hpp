@@ -54,7 +54,7 @@ class Stitcher {
   };
 
   /// Of the owner and unowned.
-  [[nodiscard]] Extent at_least(HoleIndex::Kind kind, std::size_t bytes,
+  [[nodiscard]] Extent at_least(GranuleIndex::Kind kind, std::size_t bytes,
                                 std::uintptr_t from = 0) const;
   void consider(std::size_t bytes, std::size_t whole, const Extent& tail, const Extent& head);
   void consider_all(std::size_t bytes);
@@ -65,8 +65,8 @@ class Stitcher {
   void build(std::size_t bytes);
 
   const std::size_t granule_bytes_;
-  const HoleIndex* index_ = nullptr;
-  std::array<const HoleIndex::Holes*, 2> holes_{};
+  const GranuleIndex* index_ = nullptr;
+  std::array<const GranuleIndex::Holes*, 2> holes_{};
   std::size_t whole_granules_ = 0;
   std::size_t fresh_max_ = 0;
   std::size_t block_bytes_min_ = 0;  ///< of blocks whose pieces are considered

@@ -16,7 +16,7 @@
 namespace berth {
 
 std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std::size_t bytes,
-                                                                OwnerId, Joining) {
+                                                                OwnerId, Stitching) {
   if (bytes > capacity_bytes_) return std::nullopt;
   const bool shares = bytes < segment_bytes_ / 2;
   return Growth{.bytes = align_up(shares ? segment_bytes_ : bytes, rounding_bytes_)};

@@ -38,7 +38,7 @@ class WholeSegments : public SegmentSource {
     return align_up(bytes, rounding_bytes_);
   }
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
-                                    Joining joining) override;
+                                    Stitching stitching) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
   /// Errors  Also those of the notices.

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "heap/hole_index.hpp"
+#include "heap/granule_index.hpp"
 #include "memory/source/arena.hpp"
 #include "memory/source/granule_sequence.hpp"
 

@@ -26,7 +26,7 @@ class FrontCache {
   /// Blocks of one size.
   class Stack {
    public:
-    [[nodiscard]] std::size_t bytes() const { return std::size_t{units_} * kBlockBytes; }
+    [[nodiscard]] std::size_t bytes() const { return std::size_t{units_} * kBlockAlignment; }
     [[nodiscard]] bool empty() const { return top_ == nullptr; }
 
     Block& pop() {
@@ -38,7 +38,7 @@ class FrontCache {
 
    private:
     friend FrontCache;
-    std::uint32_t units_ = 0;  ///< of kBlockBytes each
+    std::uint32_t units_ = 0;  ///< of kBlockAlignment each
     bool is_listed_ = false;   ///< in FrontCache::listed_
     Block* top_ = nullptr;
   };
@@ -49,15 +49,15 @@ class FrontCache {
 
   /// The blocks of the rounded size of `bytes`; null if there are none.
   Stack* find(std::size_t bytes) {
-    const std::size_t units = (bytes + (kBlockBytes - 1)) / kBlockBytes;
+    const std::size_t units = (bytes + (kBlockAlignment - 1)) / kBlockAlignment;
     Stack* stack = &first_place(units);
     if (stack->units_ != units) [[unlikely]]
       stack = &other_place(*stack);
     return stack->units_ == units && !stack->empty() ? stack : nullptr;
   }
-  /// The stack for `bytes`, a multiple of kBlockBytes; null if the size has no place.
+  /// The stack for `bytes`, a multiple of kBlockAlignment; null if the size has no place.
   Stack* place(std::size_t bytes) {
-    const std::size_t units = bytes / kBlockBytes;
+    const std::size_t units = bytes / kBlockAlignment;
     Stack& first = first_place(units);
     if (first.units_ == units) [[likely]]
       return &first;

@@ -57,7 +57,7 @@ struct Ledger {
   std::int64_t blocks_net = 0;  ///< total change of blocks_allocated that was applied
   std::uint64_t allocations = 0;
   /// The allocations that took a cached block other than the last one.
-  std::uint64_t allocations_kept = 0;
+  std::uint64_t allocations_thread_cached = 0;
 };
 
 }  // namespace berth

@@ -9,7 +9,7 @@ void* ThreadCache::take_slow(std::size_t bytes, StreamKey stream) {
   Stack* const stack = front != nullptr ? front->find(bytes) : nullptr;
   if (stack == nullptr) return nullptr;
   Block& block = stack->pop();
-  ++ledger_.allocations_kept;
+  ++ledger_.allocations_thread_cached;
   last_ = {block.data(), &block, stack->bytes(), stream, stack, front};
   return take_last(bytes);
 }

@@ -180,7 +180,7 @@ class ThreadCache {
   }
   /// Whether `last_` is cached and fits the request.
   [[nodiscard]] bool is_last_fit(std::size_t bytes, StreamKey stream) const {
-    return is_last_cached_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
+    return is_last_cached_ && stream == last_.stream && last_.bytes - bytes < kBlockAlignment;
   }
   void* take_last(std::size_t bytes) {
     const Taken last = last_;

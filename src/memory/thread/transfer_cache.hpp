@@ -27,8 +27,8 @@ class TransferCache {
       }
     });
   }
-  /// One block of `owner` of `bytes`, a multiple of kBlockBytes; moves the others of this size to
-  /// `front`. Null if there is none.
+  /// One block of `owner` of `bytes`, a multiple of kBlockAlignment; moves the others of this size
+  /// to `front`. Null if there is none.
   Block* take(OwnerId owner, std::size_t bytes, FrontCache& front) {
     FrontCache* const here = fronts_.find(owner);
     FrontCache::Stack* const stack = here != nullptr ? here->find(bytes) : nullptr;

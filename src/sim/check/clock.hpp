@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A vector clock: a persistent tree, whose nodes are immutable once two clocks share them. So the
-// cost of copying and joining a clock, in memory and time, is proportional to the lanes in which
+// cost of copying and stitching a clock, in memory and time, is proportional to the lanes in which
 // the clocks differ, not to the number of lanes. Guarded by sim::mutex.
 // Source: Driscoll, Sarnak, Sleator, Tarjan, "Making data structures persistent", 1989.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The index of holes beside a list of them that is searched from end to end.
-#include "heap/hole_index.hpp"
+#include "heap/granule_index.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@
 namespace berth::test {
 namespace {
 
-using Kind = HoleIndex::Kind;
+using Kind = GranuleIndex::Kind;
 
 constexpr std::size_t kGranule = 1 << 16;
 constexpr std::uintptr_t kBegin = std::uintptr_t{64} * kGranule;
@@ -114,8 +114,8 @@ class IndexedBlocks {
     return found;
   }
 
-  HoleIndex index_;
-  std::array<HoleIndex::Holes, 2> holes_;
+  GranuleIndex index_;
+  std::array<GranuleIndex::Holes, 2> holes_;
   std::vector<std::optional<Block>> blocks_;
   std::vector<std::size_t> owners_;
 };

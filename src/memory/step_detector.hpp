@@ -9,7 +9,7 @@
 namespace berth {
 
 /// Guarded by the lock of the allocator that it belongs to.
-class LowWater {
+class StepDetector {
  public:
   /// `bytes` is an estimate of the live bytes, and exact() returns the exact value. True once for
   /// each low point that is about as low as the previous ones.

@@ -7,7 +7,7 @@
 // storage for two nodes: one for its tail or for the range that begins with it, and one for its
 // head. So no operation calls the heap.
 //
-// Blocks are freed and allocated far more often than granules are joined. A change is therefore
+// Blocks are freed and allocated far more often than granules are stitched. A change is therefore
 // noted in its node at once, and applied to the trees when they are searched, or when many nodes
 // are queued. Without the queue, a warm pass of recorded traces takes 7 % more instructions.
 // Source: Seidel and Aragon, "Randomized search trees", 1996.
@@ -37,7 +37,7 @@ struct Extent {
 };
 
 /// Guarded by the lock of the allocator that it belongs to.
-class HoleIndex {
+class GranuleIndex {
  public:
   enum class Kind { tail, range, head };
   /// The holes of one owner.
@@ -49,9 +49,9 @@ class HoleIndex {
   };
 
   /// An index of blocks in a range that begins with a granule.
-  HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes);
-  HoleIndex(const HoleIndex&) = delete;
-  HoleIndex& operator=(const HoleIndex&) = delete;
+  GranuleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes);
+  GranuleIndex(const GranuleIndex&) = delete;
+  GranuleIndex& operator=(const GranuleIndex&) = delete;
 
   void add(Holes& holes, Block& block) {
     if (has_end(block)) add_holes(holes, block);

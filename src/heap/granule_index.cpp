@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heap/hole_index.hpp"
+#include "heap/granule_index.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +27,7 @@ std::uint32_t priority(std::uint32_t node) {
 
 }  // namespace
 
-HoleIndex::HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes)
+GranuleIndex::GranuleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes)
     : address_(address),
       shift_(std::countr_zero(granule_bytes)),
       nodes_(zeroed<Node>(2 * (bytes >> shift_) + 4), &std::free),
@@ -35,7 +35,7 @@ HoleIndex::HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t gran
   BERTH_CHECK(address % granule_bytes == 0 && granule_bytes <= ~std::uint32_t{0});
 }
 
-void HoleIndex::add_holes(Holes& holes, Block& block) {
+void GranuleIndex::add_holes(Holes& holes, Block& block) {
   const HolesOfBlock own = holes_of(block);
   if (own.tail > 0) put(holes.tails, end_node(own.first - 1), block, own.tail);
   if (own.head > 0) put(holes.heads, head_node(own.end), block, own.head);
@@ -45,7 +45,7 @@ void HoleIndex::add_holes(Holes& holes, Block& block) {
   holes.whole_granules += own.range;
 }
 
-void HoleIndex::remove_holes(Holes& holes, const Block& block) {
+void GranuleIndex::remove_holes(Holes& holes, const Block& block) {
   const HolesOfBlock own = holes_of(block);
   if (own.tail > 0) clear(end_node(own.first - 1), block);
   if (own.head > 0) clear(head_node(own.end), block);
@@ -55,7 +55,7 @@ void HoleIndex::remove_holes(Holes& holes, const Block& block) {
   holes.whole_granules -= own.range;
 }
 
-void HoleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size) {
+void GranuleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size) {
   Node& hole = nodes_[node];
   BERTH_CHECK(hole.block == nullptr);
   hole.block = &block;
@@ -65,13 +65,13 @@ void HoleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t 
   queue_change(node);
 }
 
-void HoleIndex::clear(std::uint32_t node, const Block& block) {
+void GranuleIndex::clear(std::uint32_t node, const Block& block) {
   BERTH_CHECK(nodes_[node].block == &block);
   nodes_[node].block = nullptr;
   queue_change(node);
 }
 
-void HoleIndex::queue_change(std::uint32_t node) {
+void GranuleIndex::queue_change(std::uint32_t node) {
   if (nodes_[node].next_queued != 0) return;
   nodes_[node].next_queued = kLast;
   (queued_ == 0 ? first_queued_ : nodes_[last_queued_].next_queued) = node;
@@ -79,7 +79,7 @@ void HoleIndex::queue_change(std::uint32_t node) {
   if (++queued_ > kQueuedMax) apply_oldest();
 }
 
-void HoleIndex::apply_oldest() const {
+void GranuleIndex::apply_oldest() const {
   const std::uint32_t node = first_queued_;
   Node& hole = nodes_[node];
   first_queued_ = std::exchange(hole.next_queued, 0);
@@ -91,7 +91,7 @@ void HoleIndex::apply_oldest() const {
   if (hole.place != nullptr) insert(*hole.place, node);
 }
 
-void HoleIndex::insert(Tree& tree, std::uint32_t node) const {
+void GranuleIndex::insert(Tree& tree, std::uint32_t node) const {
   std::uint32_t* place = &tree;
   while (*place != 0 && priority(*place) >= priority(node)) {
     place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
@@ -102,7 +102,7 @@ void HoleIndex::insert(Tree& tree, std::uint32_t node) const {
   *place = node;
 }
 
-void HoleIndex::erase(Tree& tree, std::uint32_t node) const {
+void GranuleIndex::erase(Tree& tree, std::uint32_t node) const {
   std::uint32_t* place = &tree;
   while (*place != node) {
     BERTH_CHECK(*place != 0);
@@ -111,7 +111,7 @@ void HoleIndex::erase(Tree& tree, std::uint32_t node) const {
   *place = merge(nodes_[node].smaller, nodes_[node].larger);
 }
 
-HoleIndex::Halves HoleIndex::split(Tree tree, std::uint32_t pivot) const {
+GranuleIndex::Halves GranuleIndex::split(Tree tree, std::uint32_t pivot) const {
   if (tree == 0) return {0, 0};
   if (before(tree, pivot)) {
     const Halves rest = split(nodes_[tree].larger, pivot);
@@ -123,7 +123,7 @@ HoleIndex::Halves HoleIndex::split(Tree tree, std::uint32_t pivot) const {
   return {rest.low, tree};
 }
 
-HoleIndex::Tree HoleIndex::merge(Tree low, Tree high) const {
+GranuleIndex::Tree GranuleIndex::merge(Tree low, Tree high) const {
   if (low == 0) return high;
   if (high == 0) return low;
   if (priority(low) > priority(high)) {
@@ -134,7 +134,7 @@ HoleIndex::Tree HoleIndex::merge(Tree low, Tree high) const {
   return high;
 }
 
-Extent HoleIndex::extent(Kind kind, std::uint32_t node) const {
+Extent GranuleIndex::extent(Kind kind, std::uint32_t node) const {
   if (node == 0) return {};
   const Node& hole = nodes_[node];
   const std::uintptr_t address = address_of(granule_of(node));
@@ -149,8 +149,8 @@ Extent HoleIndex::extent(Kind kind, std::uint32_t node) const {
   BERTH_CHECK(false);
 }
 
-Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
-                           std::uintptr_t from) const {
+Extent GranuleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
+                              std::uintptr_t from) const {
   apply_changes();
   const std::size_t size = kind == Kind::range ? align_up(bytes, granule_bytes()) >> shift_ : bytes;
   std::uint32_t best = 0;
@@ -163,14 +163,14 @@ Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
   return extent(kind, best);
 }
 
-Extent HoleIndex::largest(Kind kind, const Holes& holes) const {
+Extent GranuleIndex::largest(Kind kind, const Holes& holes) const {
   apply_changes();
   std::uint32_t node = root(kind, holes);
   while (node != 0 && nodes_[node].larger != 0) node = nodes_[node].larger;
   return extent(kind, node);
 }
 
-Extent HoleIndex::range_with(GranuleNumber granule) const {
+Extent GranuleIndex::range_with(GranuleNumber granule) const {
   std::size_t word = granule / 64;
   std::uint64_t bits = begins_range_[word] & (~std::uint64_t{0} >> (63 - granule % 64));
   while (bits == 0 && word > 0) bits = begins_range_[--word];
@@ -181,14 +181,14 @@ Extent HoleIndex::range_with(GranuleNumber granule) const {
   return granule - first < nodes_[node].size ? extent(Kind::range, node) : Extent{};
 }
 
-bool HoleIndex::is_in(Tree tree, std::uint32_t node) const {
+bool GranuleIndex::is_in(Tree tree, std::uint32_t node) const {
   while (tree != 0 && tree != node) {
     tree = before(node, tree) ? nodes_[tree].smaller : nodes_[tree].larger;
   }
   return tree == node;
 }
 
-bool HoleIndex::contains(const Holes& holes, const Block& block) const {
+bool GranuleIndex::contains(const Holes& holes, const Block& block) const {
   const HolesOfBlock own = holes_of(block);
   const auto has = [&](const Tree& tree, std::uint32_t number, std::uint32_t size) {
     if (size == 0) return true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the allocator detects that a program starts a new iteration.
-#include "memory/low_water.hpp"
+#include "memory/step_detector.hpp"
 
 #include <doctest/doctest.h>
 
-namespace low_water_test {
+namespace step_detector_test {
 
 using namespace berth;
 
@@ -15,7 +15,7 @@ struct Low {
   bool rises_from_low(std::uint64_t bytes) {
     return water.rises_from_low(bytes, [bytes] { return bytes; });
   }
-  LowWater water;
+  StepDetector water;
 };
 
 }  // namespace
@@ -63,7 +63,7 @@ TEST_CASE("intermediate lows are skipped unless no lower ones follow") {
 }
 
 TEST_CASE("a low of one thread is not reported if another thread has more") {
-  LowWater low;
+  StepDetector low;
   const auto never = []() -> std::uint64_t {
     FAIL("nothing has fallen");
     return 0;
@@ -74,4 +74,4 @@ TEST_CASE("a low of one thread is not reported if another thread has more") {
   CHECK_FALSE(low.rises_from_low(981, never));
 }
 
-}  // namespace low_water_test
+}  // namespace step_detector_test
