@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/fibonacci_hash.hpp"
+#include "heap/treap.hpp"
 
 namespace berth {
 namespace {
@@ -18,92 +19,21 @@ bool before(const Block& a, const Block& b) {
   return before(a, b.bytes, b.address);
 }
 
-/// A priority that is random enough to balance a tree and needs no storage: the mixed position of
-/// the block's record.
-std::uint32_t priority(const Block& block) {
-  return static_cast<std::uint32_t>(fibonacci_hash(reinterpret_cast<std::uintptr_t>(&block), 32));
-}
+struct BlocksBySize {
+  using Handle = Block*;
+  using Link = NearPointer<Block>;
 
-NearPointer<Block>& child(Block& tree, bool is_larger) {
-  return is_larger ? tree.tree.larger : tree.tree.smaller;
-}
-
-/// Merges the two trees below a block into one, which replaces the block.
-Block* merge_below(const Block& block) {
-  Block* low = block.tree.smaller;
-  Block* high = block.tree.larger;
-  if (low == nullptr) return high;
-  if (high == nullptr) return low;
-  Block* root = nullptr;
-  NearPointer<Block>* link = nullptr;
-  while (low != nullptr && high != nullptr) {
-    const bool is_low = priority(*low) > priority(*high);
-    Block*& top = is_low ? low : high;
-    if (link == nullptr) {
-      root = top;
-    } else {
-      *link = top;
-    }
-    link = &child(*top, is_low);
-    top = *link;
+  static Link& child(Block* tree, bool is_larger) {
+    return is_larger ? tree->tree.larger : tree->tree.smaller;
   }
-  *link = low != nullptr ? low : high;
-  return root;
-}
-
-/// Splits `tree` into the two trees below `block`.
-void split_below(Block& block, Block* tree) {
-  NearPointer<Block>* low = &block.tree.smaller;
-  NearPointer<Block>* high = &block.tree.larger;
-  while (tree != nullptr) {
-    const bool is_low = before(*tree, block);
-    NearPointer<Block>*& link = is_low ? low : high;
-    *link = tree;
-    link = &child(*tree, is_low);
-    tree = *link;
+  static bool before(const Block* a, const Block* b) { return berth::before(*a, *b); }
+  /// The position of the block's record, mixed.
+  static std::uint32_t priority(const Block* block) {
+    return static_cast<std::uint32_t>(fibonacci_hash(reinterpret_cast<std::uintptr_t>(block), 32));
   }
-  *low = nullptr;
-  *high = nullptr;
-}
+};
 
-Block* with(Block* root, Block& block) {
-  const std::uint32_t rank = priority(block);
-  NearPointer<Block>* link = nullptr;
-  Block* tree = root;
-  while (tree != nullptr && rank <= priority(*tree)) {
-    BERTH_CHECK(tree != &block);
-    link = &child(*tree, before(*tree, block));
-    tree = *link;
-  }
-  split_below(block, tree);
-  if (link == nullptr) return &block;
-  *link = &block;
-  return root;
-}
-
-Block* without(Block* root, const Block& block) {
-  if (root == &block) return merge_below(block);
-  NearPointer<Block>* link = nullptr;
-  for (Block* tree = root; tree != &block; tree = *link) {
-    BERTH_CHECK(tree != nullptr);
-    link = &child(*tree, before(*tree, block));
-  }
-  *link = merge_below(block);
-  return root;
-}
-
-Block* first_of_at_least(Block* tree, std::size_t bytes) {
-  Block* best = nullptr;
-  while (tree != nullptr) {
-    if (tree->bytes >= bytes) {
-      best = tree;
-      tree = tree->tree.smaller;
-    } else {
-      tree = tree->tree.larger;
-    }
-  }
-  return best;
-}
+const Treap<BlocksBySize> treap{BlocksBySize{}};
 
 Block* smallest(Block* tree) {
   while (tree->tree.smaller != nullptr) tree = tree->tree.smaller;
@@ -135,7 +65,7 @@ void FreeIndex::file(Block& block) const {
   if (granule_index_ != nullptr) granule_index_->add(holes_, block);
   Block*& root = bins_[bin];
   if (root != nullptr) {
-    root = with(root, block);
+    root = treap.insert(root, &block);
     return;
   }
   root = &block;
@@ -148,7 +78,7 @@ void FreeIndex::file(Block& block) const {
 void FreeIndex::unfile(Block& block) {
   const std::size_t bin = bin_of(block.bytes);
   Block*& root = bins_[bin];
-  root = without(root, block);
+  root = treap.erase(root, &block);
   if (granule_index_ != nullptr) granule_index_->remove(holes_, block);
   if (root != nullptr) return;
   filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
@@ -220,7 +150,7 @@ Block* FreeIndex::best_fit(std::size_t bytes) const {
   const std::size_t bin = bin_of(bytes);
   if (bin >= kBins) return nullptr;
   file_recent_but(kRecent);
-  Block* fit = first_of_at_least(bins_[bin], bytes);
+  Block* fit = treap.first(bins_[bin], [&](const Block* block) { return block->bytes >= bytes; });
   if (fit == nullptr) {
     const std::size_t larger = next_filled(bin + 1);
     if (larger != kBins) fit = smallest(bins_[larger]);
@@ -236,13 +166,9 @@ Block* FreeIndex::next_after(std::size_t bytes, std::uintptr_t address) const {
   file_recent();
   const std::size_t bin = bin_of(bytes);
   if (bin >= kBins) return nullptr;
-  Block* best = nullptr;
-  for (Block* tree = bins_[bin]; tree != nullptr;) {
-    const bool is_later =
-        !before(*tree, bytes, address) && (tree->bytes != bytes || tree->address != address);
-    if (is_later) best = tree;
-    tree = is_later ? tree->tree.smaller : tree->tree.larger;
-  }
+  Block* const best = treap.first(bins_[bin], [&](const Block* block) {
+    return block->bytes != bytes ? block->bytes > bytes : block->address > address;
+  });
   if (best != nullptr) return best;
   const std::size_t later = next_filled(bin + 1);
   return later == kBins ? nullptr : smallest(bins_[later]);
@@ -251,12 +177,9 @@ Block* FreeIndex::next_after(std::size_t bytes, std::uintptr_t address) const {
 Block* FreeIndex::last_before(std::size_t bytes, std::uintptr_t address) const {
   file_recent();
   const std::size_t bin = std::min(bin_of(bytes), kBins);
-  Block* best = nullptr;
-  for (Block* tree = bin < kBins ? bins_[bin] : nullptr; tree != nullptr;) {
-    const bool is_earlier = before(*tree, bytes, address);
-    if (is_earlier) best = tree;
-    tree = is_earlier ? tree->tree.larger : tree->tree.smaller;
-  }
+  Block* const best = treap.last(bin < kBins ? bins_[bin] : nullptr, [&](const Block* block) {
+    return before(*block, bytes, address);
+  });
   if (best != nullptr) return best;
   const std::size_t smaller = last_filled_before(bin);
   return smaller == kBins ? nullptr : largest(bins_[smaller]);
@@ -270,11 +193,8 @@ std::size_t FreeIndex::largest_bytes() const {
 
 bool FreeIndex::contains(const Block& block) const {
   file_recent();
-  const Block* tree = bins_[bin_of(block.bytes)];
-  while (tree != nullptr && tree != &block) {
-    tree = before(block, *tree) ? tree->tree.smaller : tree->tree.larger;
-  }
-  return tree != nullptr;
+  return treap.first(bins_[bin_of(block.bytes)],
+                     [&](const Block* other) { return !before(*other, block); }) == &block;
 }
 
 }  // namespace berth

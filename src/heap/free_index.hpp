@@ -4,9 +4,8 @@
 // Blocks are binned by size, sixteen bins to each power of two, and a bitmap shows which bins are
 // not empty, so the cost of a search does not depend on the number of other holes. The few blocks
 // of one bin form a treap, ordered by size, then address, whose links are stored in the blocks'
-// records. No operation calls the heap. Sources: TLSF (Masmano, Ripoll, Crespo, Real: "TLSF: a new
-// dynamic memory allocator for real-time systems", ECRTS 2004) for the bins; Seidel and Aragon,
-// "Randomized search trees", 1996.
+// records (Treap). No operation calls the heap. Source of the bins: Masmano, Ripoll, Crespo, Real:
+// "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004.
 //
 // A free block that has just changed usually changes again soon: the next request takes another
 // piece of it, or a free extends it. So a block that changes is only put on a list. It is filed, in

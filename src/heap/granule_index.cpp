@@ -9,6 +9,7 @@
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
 #include "base/fibonacci_hash.hpp"
+#include "heap/treap.hpp"
 
 namespace berth {
 namespace {
@@ -20,12 +21,30 @@ T* zeroed(std::size_t count) {
   return static_cast<T*>(data);
 }
 
-/// A priority that is random enough to balance a tree and needs no storage.
-std::uint32_t priority(std::uint32_t node) {
-  return static_cast<std::uint32_t>(fibonacci_hash(node, 32));
-}
-
 }  // namespace
+
+/// Nodes by their place, not by the changes that are queued.
+struct GranuleIndex::Places {
+  using Handle = std::uint32_t;
+  using Link = std::uint32_t;
+
+  [[nodiscard]] Link& child(std::uint32_t node, bool is_larger) const {
+    return is_larger ? nodes[node].larger : nodes[node].smaller;
+  }
+  [[nodiscard]] bool before(std::uint32_t a, std::uint32_t b) const {
+    const std::uint32_t bytes = nodes[a].place_size;
+    return bytes != nodes[b].place_size ? bytes < nodes[b].place_size : a < b;
+  }
+  static std::uint32_t priority(std::uint32_t node) {
+    return static_cast<std::uint32_t>(fibonacci_hash(node, 32));
+  }
+
+  Node* nodes;
+};
+
+Treap<GranuleIndex::Places> GranuleIndex::treap() const {
+  return Treap<Places>(Places{nodes_.get()});
+}
 
 GranuleIndex::GranuleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes)
     : address_(address),
@@ -85,53 +104,10 @@ void GranuleIndex::apply_oldest() const {
   first_queued_ = std::exchange(hole.next_queued, 0);
   --queued_;
   if (hole.is_in_place()) return;
-  if (hole.place != nullptr) erase(*hole.place, node);
+  if (hole.place != nullptr) *hole.place = treap().erase(*hole.place, node);
   hole.place = hole.block == nullptr ? nullptr : hole.tree;
   hole.place_size = hole.size;
-  if (hole.place != nullptr) insert(*hole.place, node);
-}
-
-void GranuleIndex::insert(Tree& tree, std::uint32_t node) const {
-  std::uint32_t* place = &tree;
-  while (*place != 0 && priority(*place) >= priority(node)) {
-    place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
-  }
-  const Halves halves = split(*place, node);
-  nodes_[node].smaller = halves.low;
-  nodes_[node].larger = halves.high;
-  *place = node;
-}
-
-void GranuleIndex::erase(Tree& tree, std::uint32_t node) const {
-  std::uint32_t* place = &tree;
-  while (*place != node) {
-    BERTH_CHECK(*place != 0);
-    place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
-  }
-  *place = merge(nodes_[node].smaller, nodes_[node].larger);
-}
-
-GranuleIndex::Halves GranuleIndex::split(Tree tree, std::uint32_t pivot) const {
-  if (tree == 0) return {0, 0};
-  if (before(tree, pivot)) {
-    const Halves rest = split(nodes_[tree].larger, pivot);
-    nodes_[tree].larger = rest.low;
-    return {tree, rest.high};
-  }
-  const Halves rest = split(nodes_[tree].smaller, pivot);
-  nodes_[tree].smaller = rest.high;
-  return {rest.low, tree};
-}
-
-GranuleIndex::Tree GranuleIndex::merge(Tree low, Tree high) const {
-  if (low == 0) return high;
-  if (high == 0) return low;
-  if (priority(low) > priority(high)) {
-    nodes_[low].larger = merge(nodes_[low].larger, high);
-    return low;
-  }
-  nodes_[high].smaller = merge(low, nodes_[high].smaller);
-  return high;
+  if (hole.place != nullptr) *hole.place = treap().insert(*hole.place, node);
 }
 
 Extent GranuleIndex::extent(Kind kind, std::uint32_t node) const {
@@ -153,20 +129,16 @@ Extent GranuleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
                               std::uintptr_t from) const {
   apply_changes();
   const std::size_t size = kind == Kind::range ? align_up(bytes, granule_bytes()) >> shift_ : bytes;
-  std::uint32_t best = 0;
-  for (std::uint32_t node = root(kind, holes); node != 0;) {
-    const bool fits =
-        nodes_[node].size != size ? nodes_[node].size > size : address_of(granule_of(node)) >= from;
-    if (fits) best = node;
-    node = fits ? nodes_[node].smaller : nodes_[node].larger;
-  }
+  const std::uint32_t best = treap().first(root(kind, holes), [&](std::uint32_t node) {
+    return nodes_[node].size != size ? nodes_[node].size > size
+                                     : address_of(granule_of(node)) >= from;
+  });
   return extent(kind, best);
 }
 
 Extent GranuleIndex::largest(Kind kind, const Holes& holes) const {
   apply_changes();
-  std::uint32_t node = root(kind, holes);
-  while (node != 0 && nodes_[node].larger != 0) node = nodes_[node].larger;
+  const std::uint32_t node = treap().last(root(kind, holes), [](std::uint32_t) { return true; });
   return extent(kind, node);
 }
 
@@ -181,20 +153,16 @@ Extent GranuleIndex::range_with(GranuleNumber granule) const {
   return granule - first < nodes_[node].size ? extent(Kind::range, node) : Extent{};
 }
 
-bool GranuleIndex::is_in(Tree tree, std::uint32_t node) const {
-  while (tree != 0 && tree != node) {
-    tree = before(node, tree) ? nodes_[tree].smaller : nodes_[tree].larger;
-  }
-  return tree == node;
-}
-
 bool GranuleIndex::contains(const Holes& holes, const Block& block) const {
   const HolesOfBlock own = holes_of(block);
   const auto has = [&](const Tree& tree, std::uint32_t number, std::uint32_t size) {
     if (size == 0) return true;
     const Node& node = nodes_[number];
     if (node.block != &block || node.tree != &tree || node.size != size) return false;
-    return node.next_queued != 0 || (node.is_in_place() && is_in(tree, number));
+    if (node.next_queued != 0) return true;
+    const Places places{nodes_.get()};
+    const auto is_at_or_after = [&](std::uint32_t other) { return !places.before(other, number); };
+    return node.is_in_place() && treap().first(tree, is_at_or_after) == number;
   };
   return has(holes.tails, end_node(own.first - 1), own.tail) &&
          has(holes.ranges, end_node(own.first), own.range) &&

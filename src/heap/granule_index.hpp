@@ -10,7 +10,6 @@
 // Blocks are freed and allocated far more often than granules are stitched. A change is therefore
 // noted in its node at once, and applied to the trees when they are searched, or when many nodes
 // are queued. Without the queue, a warm pass of recorded traces takes 7 % more instructions.
-// Source: Seidel and Aragon, "Randomized search trees", 1996.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +22,9 @@
 #include "heap/block.hpp"
 
 namespace berth {
+
+template <class Nodes>
+class Treap;
 
 /// A granule of an arena, counted from its beginning.
 using GranuleNumber = std::uint32_t;
@@ -110,10 +112,7 @@ class GranuleIndex {
     GranuleNumber first = 0;  ///< of the range; the tail's is the one before, if there is a tail
     GranuleNumber end = 0;    ///< behind the range: the head's
   };
-  struct Halves {
-    std::uint32_t low;
-    std::uint32_t high;
-  };
+  struct Places;
 
   [[nodiscard]] HolesOfBlock holes_of(const Block& block) const {
     const std::uintptr_t address = block.address;
@@ -147,15 +146,7 @@ class GranuleIndex {
     return kind == Kind::tail ? holes.tails : kind == Kind::range ? holes.ranges : holes.heads;
   }
   [[nodiscard]] Extent extent(Kind kind, std::uint32_t node) const;
-  [[nodiscard]] bool before(std::uint32_t a, std::uint32_t b) const {
-    const std::uint32_t bytes = nodes_[a].place_size;
-    return bytes != nodes_[b].place_size ? bytes < nodes_[b].place_size : a < b;
-  }
-  void insert(Tree& tree, std::uint32_t node) const;
-  void erase(Tree& tree, std::uint32_t node) const;
-  [[nodiscard]] Halves split(Tree tree, std::uint32_t pivot) const;
-  [[nodiscard]] Tree merge(Tree low, Tree high) const;
-  [[nodiscard]] bool is_in(Tree tree, std::uint32_t node) const;
+  [[nodiscard]] Treap<Places> treap() const;
   void queue_change(std::uint32_t node);
 
   /// Bounds the number of queued changes, and so the time of a search.
