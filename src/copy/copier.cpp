@@ -171,7 +171,7 @@ class BERTH_HIDDEN Copier::Impl {
       dispatcher_.start(queried_copy(target, source, bytes, stream), request);
     } catch (const DriverError&) {
       if (sides_.forget(target, source))
-        dispatcher_.check(queried_copy(target, source, bytes, stream), request);
+        dispatcher_.prepare(queried_copy(target, source, bytes, stream), request);
       throw;
     }
   }
@@ -187,7 +187,7 @@ class BERTH_HIDDEN Copier::Impl {
     return start_joined(
         std::move(request),
         [&](StreamRef stream) { return is_stream_of(copy.to(), copy.from(), stream); },
-        [&](const Request& of_one) { dispatcher_.check(copy, of_one); },
+        [&](const Request& of_one) { dispatcher_.prepare(copy, of_one); },
         [&](Request of_one) { return dispatcher_.start(copy, std::move(of_one)); });
   }
 
@@ -222,7 +222,7 @@ class BERTH_HIDDEN Copier::Impl {
 
   /// Throws if any of the copies is invalid.
   void check(const std::vector<PlannedCopy>& planned, const Request& request) {
-    for (const PlannedCopy& each : planned) dispatcher_.check(*each.copy, request);
+    for (const PlannedCopy& each : planned) dispatcher_.prepare(*each.copy, request);
   }
 
   /// After check().

@@ -52,14 +52,14 @@ CopyDispatcher::CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& 
       pinned_(pinned),
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
-      must_pin_(options.on_staging_shortage == StagingShortage::grow),
+      must_pin_(options.staging_on_shortage == StagingShortage::grow),
       uses_words_(options.gates != CopyGates::off),
       batching_{options.batched_range_bytes_min},
       staged_(registry, pinned, options),
       bounce_(registry, pinned,
               [this](DeviceContext& context) -> EventPool& { return staged_.events(context); }) {}
 
-void CopyDispatcher::check(const CopyShape& shape, const CopyRequest& request) const {
+void CopyDispatcher::prepare(const CopyShape& shape, const CopyRequest& request) const {
   static_cast<void>(route_of(shape, request, Preferred::direct));
 }
 
@@ -279,8 +279,8 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
     add(submission);
     started = end(transfer, std::move(request));
   } catch (...) {
-    wait_after_failure(
-        stream);  // part of the copy may be pending, and the caller may free the memory
+    // Part of the copy may be pending, and the caller may free the memory.
+    wait_after_failure(stream);
     throw;
   }
   if (is_awaited) complete(stream);

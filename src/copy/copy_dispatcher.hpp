@@ -41,8 +41,10 @@ class CopyDispatcher {
   /// The path to take if both are possible.
   enum class Preferred { direct, staged };
 
+  /// Validates a copy that start() may submit later, and starts the thread that calls on_done.
   /// Errors  InvalidArgument, StreamCaptured: start() would throw for this copy on this stream.
-  void check(const CopyShape& shape, const CopyRequest& request) const;
+  ///         As CompletionQueue::start_thread().
+  void prepare(const CopyShape& shape, const CopyRequest& request) const;
   /// Chooses a path, and starts the copy.
   /// Errors  As Copier::start().
   Transfer start(const CopyShape& shape, CopyRequest request,

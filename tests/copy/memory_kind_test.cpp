@@ -36,7 +36,7 @@ struct KindFixture : TappedDevice {
 
   MemoryKind kind_of(const void* data, std::size_t bytes = 1) {
     const ContextScope scope(context);
-    return find_memory_kind(registry, {pinned, host}, driver, data, bytes);
+    return find_allocation(registry, {pinned, host}, driver, data, bytes).kind;
   }
   /// How often the driver is asked about a range, which is pageable.
   std::uint64_t queries_of(const void* data, std::size_t bytes) {
@@ -166,7 +166,7 @@ TEST_CASE_FIXTURE(KindFixture, "pinned memory that is free is refused") {
   }
   const ContextScope scope(context);
   const std::string refusal = message_of<InvalidArgument>([&] {
-    static_cast<void>(find_memory_kind(registry, {pinned, host}, driver, freed, 1));
+    static_cast<void>(find_allocation(registry, {pinned, host}, driver, freed, 1));
   });
   CHECK(contains(refusal, "is in free pinned memory; accepted: memory of a live block"));
 }
@@ -266,7 +266,7 @@ TEST_CASE_FIXTURE(KindFixture, "memory of a device that is not visible is refuse
   const DeviceRegistry empty(none, nvml);
   const ContextScope scope(context);
   const std::string message = message_of<InvalidArgument>([&] {
-    return find_memory_kind(empty, {pinned, host}, driver, pointer(address), 1);
+    return find_allocation(empty, {pinned, host}, driver, pointer(address), 1);
   });
   CHECK(contains(message, "not visible"));
   driver.mem_free(address);

@@ -80,7 +80,8 @@ struct OwnHostMemory {
 AllocationInfo find_allocation(const DeviceRegistry& registry, const OwnHostMemory& own,
                                const Driver& driver, const void* data, std::size_t bytes);
 /// Whether the driver allocated, mapped or registered the memory. Makes one driver call, cheaper
-/// than that of find_allocation(). Errors  DriverError.
+/// than that of find_allocation().
+/// Errors  DriverError.
 bool is_known_to_driver(const Driver& driver, const void* data);
 /// The live block or registration of `pinned` at `data`; nullopt if there is none. No driver call.
 std::optional<AllocationInfo> find_pinned_allocation(const PinnedAllocator& pinned,
@@ -88,9 +89,5 @@ std::optional<AllocationInfo> find_pinned_allocation(const PinnedAllocator& pinn
 /// Whether the memory was pinned by `own` for its blocks, live or free, or by another Runtime. No
 /// driver call.
 bool is_pinned_by_runtime(const PinnedAllocator& own, const void* data);
-inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const OwnHostMemory& own,
-                                   const Driver& driver, const void* data, std::size_t bytes) {
-  return find_allocation(registry, own, driver, data, bytes).kind;
-}
 
 }  // namespace berth
