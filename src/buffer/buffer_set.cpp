@@ -16,7 +16,7 @@ void BufferSet::require_here() const {
 
 void BufferSet::require_not_closed() const {
   if (!is_closed_) return;
-  throw InvalidArgument("a buffer is used after the end of its Runtime; accepted: before");
+  throw InvalidArgument("a buffer is used after its Runtime was destroyed");
 }
 
 void BufferSet::require_open() const {

@@ -81,9 +81,8 @@ struct Extent {
   const DeviceContext& device = stream.context();
   if (device.device() == owner.device()) {
     throw InvalidArgument(format_text(
-        "a stream of {} cannot {} memory of {} of the copier's own Runtime; accepted: a "
-        "stream of that Runtime, as which Runtime::stream() takes any stream",
-        device.name_beside(owner), verb, owner.device().to_string()));
+        "a stream of {} cannot {} memory of {} of the copier's own Runtime; accepted: {}",
+        device.name_beside(owner), verb, owner.device().to_string(), kOwnStream));
   }
   throw InvalidArgument(format_text("a stream of {} cannot {} memory of {}; accepted: {}",
                                     device.device().to_string(), verb, owner.device().to_string(),

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "berth/error.hpp"
 
@@ -39,6 +40,16 @@ constinit std::array<std::atomic<const Name*>, DeviceType::kCountMax> names{{&kC
 
 const Name* name_at(int number) noexcept {
   return names[static_cast<std::size_t>(number)].load(std::memory_order_acquire);
+}
+
+/// "cpu, cuda, npu".
+std::string registered_names() {
+  std::string text;
+  for (int number = 0; number < DeviceType::count(); ++number) {
+    if (number > 0) text += ", ";
+    text += name_at(number)->text();
+  }
+  return text;
 }
 
 bool is_letter(char c) {
@@ -73,9 +84,8 @@ DeviceType DeviceType::register_name(std::string_view name) {
     if (present->text() == name) return DeviceType(number);
   }
   throw InvalidArgument(format_text(
-      "device type {} cannot be registered: there are {} types; accepted: at most so many, and the "
-      "names of those that are there",
-      quoted(name), kCountMax));
+      "device type {} cannot be registered: the maximum is {} types; accepted: one of {}",
+      quoted(name), kCountMax, registered_names()));
 }
 
 std::optional<DeviceType> DeviceType::find(std::string_view name) noexcept {

@@ -20,9 +20,9 @@ int parse_rank(const char* variable, const std::string& text) {
   int rank = 0;
   const auto [stop, failure] = std::from_chars(text.data(), end, rank);
   if (failure != std::errc() || stop != end || rank < 0) {
-    throw InvalidArgument(
-        format_text("{}={} is no local rank; accepted: a number from 0 to {} in decimal digits",
-                    variable, quoted(text), std::numeric_limits<int>::max()));
+    throw InvalidArgument(format_text(
+        "{}={} is not a valid local rank; accepted: a number from 0 to {} in decimal digits",
+        variable, quoted(text), std::numeric_limits<int>::max()));
   }
   return rank;
 }

@@ -13,10 +13,8 @@ void require_own_context(const DeviceRegistry& registry, const DeviceContext& co
                          const char* action) {
   const Device device = context.device();
   if (device.ordinal() < registry.count() && &registry.context(device) == &context) return;
-  throw InvalidArgument(
-      format_text("a stream of {} of another Runtime cannot be {}; accepted: a stream of the same "
-                  "Runtime, as which Runtime::stream() takes any stream",
-                  device.to_string(), action));
+  throw InvalidArgument(format_text("a stream of {} of another Runtime cannot be {}; accepted: {}",
+                                    device.to_string(), action, kOwnStream));
 }
 
 }  // namespace berth

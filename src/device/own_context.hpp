@@ -7,6 +7,10 @@ namespace berth {
 class DeviceContext;
 class DeviceRegistry;
 
+/// The accepted stream, in errors about a stream of another Runtime.
+inline constexpr const char* kOwnStream =
+    "a stream of the called object's own Runtime, whose Runtime::stream() wraps any handle";
+
 /// Refuses the context of a stream of another Runtime. `action` completes "a stream of another
 /// Runtime cannot be ...".
 /// Errors  InvalidArgument.

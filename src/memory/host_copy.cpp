@@ -48,8 +48,8 @@ void HostCopy::save(DeviceContext& context, const std::vector<MemoryRange>& rang
       const auto [address, bytes] = piece.range;
       piece.content.reset(new (std::nothrow) std::byte[bytes]);
       if (piece.content == nullptr) {
-        throw OutOfMemory(format_text("the host has no room for {} of {}", format_bytes(bytes),
-                                      context.device().to_string()));
+        throw OutOfMemory(format_text("host memory allocation failed for {} of {}",
+                                      format_bytes(bytes), context.device().to_string()));
       }
       driver.memcpy_async(reinterpret_cast<CUdeviceptr>(piece.content.get()), CUdeviceptr{address},
                           bytes, stream);

@@ -30,7 +30,7 @@ Block& SharedHeap::require_live(void* data, const char* action) {
 }
 
 void SharedHeap::refuse_asleep() const {
-  throw InvalidArgument(name + " is asleep, and has no memory to give; accepted: wake() it first");
+  throw InvalidArgument(name + " is asleep; accepted: wake() it first");
 }
 
 void SharedHeap::hand_out(Block& block, Request& request) {

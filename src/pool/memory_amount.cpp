@@ -10,7 +10,7 @@ namespace berth {
 MemoryAmount MemoryAmount::part_of_device(double part) {
   if (!(part >= 0 && part <= 1)) {
     throw InvalidArgument(
-        format_text("{} is no part of a device's memory; accepted: 0 to 1", part));
+        format_text("{} is not a fraction of a device's memory; accepted: 0 to 1", part));
   }
   MemoryAmount amount(0);
   amount.part_ = part;

@@ -51,7 +51,7 @@ DevicePool& MemoryPool::pool() const {
 
 void MemoryPool::refuse_ended() const {
   throw InvalidArgument(
-      format_text("{} is used after the end of its Runtime; accepted: before", reference_->name));
+      format_text("{} is used after its Runtime was destroyed", reference_->name));
 }
 
 Allocation MemoryPool::allocate(std::size_t bytes, StreamRef stream) {

@@ -258,7 +258,7 @@ void test_device_backend(void) {
   CHECK_OK(berth_buffer_create(machine.runtime, device_of(type, 0), "abcd", 4, NULL, &late));
   close_machine(&machine);
   char target[4];
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "after the end of its Runtime",
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "after its Runtime was destroyed",
               berth_buffer_read(late, target, 0, 4, NULL, NULL));
   berth_buffer_free(late);
 }

@@ -264,7 +264,7 @@ TEST_CASE("a buffer that outlives its client is refused") {
   }
   char target[4];
   CHECK(contains(message_of<InvalidArgument>([&] { return buffer.read(target, 0, 4); }),
-                 "after the end of its Runtime"));
+                 "after its Runtime was destroyed"));
 }
 
 }  // namespace pjrt_errors_test

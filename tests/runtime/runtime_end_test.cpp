@@ -102,7 +102,7 @@ TEST_CASE("a pool that outlives its Runtime keeps its name and refuses calls") {
        {message_of<InvalidArgument>([&] { pool.trim(); }),
         message_of<InvalidArgument>([&] { static_cast<void>(pool.counters()); }),
         message_of<InvalidArgument>([&] { return PoolScope::on_this_thread(pool); })}) {
-    CHECK(refusal == "cuda:0/p is used after the end of its Runtime; accepted: before");
+    CHECK(refusal == "cuda:0/p is used after its Runtime was destroyed");
   }
 }
 
