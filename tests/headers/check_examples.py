@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of a page: blocks of C++, each the body of a function.
+"""The examples of a page: blocks of C++, each the body of a function with PARAMETERS, except those
+that it defines itself.
 
 check_examples.py --page PAGE --program FILE        makes one program of them
 check_examples.py --page PAGE --headers HEADER...   prints the public types that none of them uses;
@@ -14,6 +15,13 @@ import sys
 
 import public_types
 
+# Name: type, argument, and the definition in a body that replaces the parameter.
+PARAMETERS = {
+    "runtime": ("Runtime&", "runtime", r"\bRuntime runtime\b"),
+    "device": ("Device", "device", r"\bDevice device\b"),
+    "stream": ("StreamRef", "stream.ref()", r"\bStream\w* stream\b"),
+    "simulator": ("sim::Simulator&", "simulator", r"\bSimulator simulator\b"),
+}
 START = """\
 #include <berth/berth.hpp>
 #include <berth/sim.hpp>
@@ -49,13 +57,20 @@ def program_of(page, bodies):
     parts = [START]
     calls = []
     for number, (line, body) in enumerate(bodies, start=1):
+        given = {
+            name: (kind, argument)
+            for name, (kind, argument, definition) in PARAMETERS.items()
+            if not re.search(definition, body)
+        }
+        parameters = ",\n    ".join(
+            f"[[maybe_unused]] {kind} {name}" for name, (kind, _) in given.items()
+        )
         parts.append(
-            f"\n[[maybe_unused]] void example_{number}([[maybe_unused]] Runtime& runtime,\n"
-            "    [[maybe_unused]] Device device, [[maybe_unused]] StreamRef stream,\n"
-            "    [[maybe_unused]] sim::Simulator& simulator) {\n"
+            f"\n[[maybe_unused]] void example_{number}(\n    {parameters}) {{\n"
             f'#line {line} "{page.name}"\n{body}}}\n'
         )
-        calls.append(f"  example_{number}(runtime, device, stream.ref(), simulator);\n")
+        arguments = ", ".join(argument for _, argument in given.values())
+        calls.append(f"  example_{number}({arguments});\n")
     parts.append(
         "\n}  // namespace\n\nint main() {\n"
         '  sim::Simulator simulator("devices=2");\n'
