@@ -42,9 +42,9 @@ BERTH_API berth_status berth_allocator_get_location(berth_allocator* allocator,
 /// Allocates a block that work submitted to `stream` from now on may use. The content is undefined.
 /// 0 bytes gives null. Device memory is ordered on `stream`. Host memory is ordered on no stream:
 /// the block is recorded for it, as by berth_allocator_record_stream(), and `stream` may be none.
-/// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
-///           the out-of-memory ladder, whose last rungs wait for the GPU. Host memory: as the
-///           functions below.
+/// Blocking  A block cached for the stream needs no driver call. Otherwise the request takes the
+///           rungs of the out-of-memory ladder, whose last rungs wait for the GPU. Host memory: as
+///           the functions below.
 /// Errors    BERTH_INVALID_ARGUMENT: a stream of another runtime or, for device memory, of another
 ///           device; the per-thread default stream.
 ///           BERTH_OUT_OF_MEMORY: every rung failed, and the message has the numbers.
@@ -73,7 +73,7 @@ enum {
 /// Options of one allocation of pinned memory. All 0: as berth_allocator_allocate_pinned().
 typedef struct berth_pinned_options {
   size_t struct_size;
-  berth_device near;  ///< the memory's NUMA node is that of this device; CPU: of the current one
+  berth_device near;  ///< memory of this device's NUMA node; CPU: of the current device's node
   int kind;           ///< BERTH_PINNED_PORTABLE or BERTH_PINNED_WRITE_COMBINED
   uint32_t flags;     ///< BERTH_PINNED_ bits; an unknown bit is an error
 } berth_pinned_options;
@@ -146,7 +146,7 @@ BERTH_API berth_status berth_allocator_keep_for_graph(berth_allocator* allocator
 /// Blocking  Waits for the work of streams whose cached memory it returns. If that does not suffice
 ///           and memory awaits a stream of berth_stream_from_native() that cannot be queried, waits
 ///           until the device is idle.
-/// Errors    BERTH_DRIVER_ERROR: what was returned before stays returned, and the call can be
+/// Errors    BERTH_DRIVER_ERROR: memory returned before stays returned, and the call can be
 ///           repeated.
 BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t bytes_to_keep,
                                             size_t* bytes_released);
@@ -158,9 +158,9 @@ BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t b
 BERTH_API berth_status berth_allocator_release_unused(berth_allocator* allocator, uint64_t age_ns,
                                                       size_t* bytes_released);
 /// Must be called before code other than berth destroys a stream that blocks were allocated or
-/// recorded on. Memory cached for the stream becomes available to other streams behind its work,
-/// and a later stream with the same handle counts as a new stream. On the allocator of a device or
-/// of a pool, the call retires the stream for every part of the runtime that has memory or library
+/// recorded on. Memory cached for the stream becomes available to other streams after its work, and
+/// a later stream with the same handle counts as a new stream. On the allocator of a device or of a
+/// pool, the call retires the stream for every part of the runtime that has memory or library
 /// handles of it; on another allocator, only for that allocator. Live blocks stay valid.
 BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
                                                      berth_stream stream);
@@ -177,11 +177,11 @@ BERTH_API berth_status berth_allocator_set_limits(berth_allocator* allocator,
                                                   size_t bytes_reserved_max,
                                                   size_t bytes_reserved_soft_max);
 /// Replaces the on_pressure of berth_runtime_options for this allocator and its pools; a null
-/// function removes it. For a function that frees memory of the runtime: set it after
-/// berth_runtime_create(), and remove it before what it uses ends. Only for the allocator of a
-/// device.
-/// Blocking  Returns when no call of a former function is running on another thread; from inside
-///           such a call, at once.
+/// function removes it. For a function that frees memory of the runtime: set it after creating the
+/// objects that it uses, and remove it before they end. They are created after
+/// berth_runtime_create() and end before the runtime. Only for the allocator of a device.
+/// Blocking  Returns when no call of a former function is running on another thread. From inside
+///           such a call, returns immediately.
 /// Errors    BERTH_NOT_SUPPORTED: in a child made by fork().
 BERTH_API berth_status berth_allocator_set_on_pressure(berth_allocator* allocator,
                                                        berth_pressure_function on_pressure,
@@ -209,7 +209,7 @@ typedef struct berth_memory_properties {
   size_t struct_size;
   uint64_t flags;        ///< BERTH_MEMORY_IS_ bits
   void* segment;         ///< the physical allocation; null: not contiguous, or of cuMemAlloc
-  size_t segment_bytes;  ///< likewise; 0
+  size_t segment_bytes;  ///< size of the physical allocation; 0: not contiguous, or of cuMemAlloc
 } berth_memory_properties;
 
 #define BERTH_MEMORY_PROPERTIES_INIT \

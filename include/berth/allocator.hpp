@@ -33,7 +33,7 @@ class BERTH_API Allocator {
   [[nodiscard]] virtual Device device() const noexcept = 0;
 
   /// Allocates a block that work submitted to `stream` from now on may use, for code that works
-  /// with any allocator. Free it with deallocate(), which is ordered behind that work. The content
+  /// with any allocator. Free it with deallocate(), which is ordered after that work. The content
   /// is undefined. null for 0 bytes.
   ///
   /// Device memory is ordered on `stream`. Host memory is ordered on no stream: the block is
@@ -45,13 +45,14 @@ class BERTH_API Allocator {
   /// Frees a block of this allocator. null: no effect.
   ///
   /// The free is stream-ordered: work submitted before may still use the block. The stream that the
-  /// block was allocated on reuses it without a wait. Any other stream, including streams of
-  /// record_stream() and record_use(), reuses it only behind their work.
-  /// Blocking  Never waits for the GPU. Makes driver calls only for streams of record_stream(): for
-  ///           each one that berth owns, a capture query, and an event record if the stream is not
-  ///           captured. For a stream that berth does not own, the next call that names the stream
-  ///           makes both calls, because its handle may be gone now. HostAllocator makes them here
-  ///           for every stream. Streams of record_use() cost no call.
+  /// block was allocated on reuses it without a wait. Any other stream, including streams passed to
+  /// record_stream() and record_use(), reuses it only after their work.
+  /// Blocking  Never waits for the GPU. Makes driver calls only for streams passed to
+  ///           record_stream(): for each one that berth owns, a capture query, and an event record
+  ///           if the stream is not captured. For a stream that berth does not own, the next call
+  ///           that names the stream makes both calls, because its handle may be gone now.
+  ///           HostAllocator makes them here for every stream. Streams passed to record_use() cost
+  ///           no call.
   /// Errors    InvalidArgument: a pointer that is not from this allocator, points into a block, or
   ///           was freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;
@@ -98,14 +99,13 @@ class BERTH_API Allocator {
   /// Errors    DriverError: the driver refuses to take back memory, to query a stream or to wait,
   ///           and less was returned than the call wanted. An event that it refuses to record for a
   ///           deferred free is reported instead, and recorded by a later call; the block stays
-  ///           pending.
-  ///           What was returned before stays returned. What the driver refused stays reserved, and
-  ///           a later request may use it; this call, and a request that is short of memory, try
-  ///           again to return it.
+  ///           pending. Memory returned before stays returned. Memory that the driver refused stays
+  ///           reserved, and a later request may use it; this call, and a request that is short of
+  ///           memory, try again to return it.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
-  /// Returns memory that was not needed for `age`: the amount that is reserved beyond the most that
-  /// was active at one time since then. The result is the number of bytes returned.
+  /// Returns memory that was not needed for `age`: the amount by which reserved bytes exceed the
+  /// peak of active bytes in the last `age`. The result is the number of bytes returned.
   ///
   /// Call it periodically. The measurement has the resolution of the calls: the interval between
   /// two calls in which `age` begins counts in full. The first call only starts the measurement,
@@ -120,7 +120,7 @@ class BERTH_API Allocator {
   /// Must be called before a stream that berth does not own is destroyed, if blocks were allocated
   /// or recorded on it. Stream and StreamPool call it themselves.
   ///
-  /// Memory cached for the stream becomes available to other streams behind its work, and a later
+  /// Memory cached for the stream becomes available to other streams after its work, and a later
   /// stream with the same handle counts as a new stream. DeviceAllocator and MemoryPool notify
   /// every part of the Runtime that has memory or library handles of the stream; PinnedAllocator
   /// and HostAllocator only retire it for themselves. Live blocks of the stream stay valid, and
@@ -162,7 +162,7 @@ class [[nodiscard]] Allocation {
   /// Takes ownership of a block of `allocator`; null: empty. `bytes` is what bytes() returns.
   Allocation(Allocator& allocator, void* data, std::size_t bytes) noexcept
       : allocator_(&allocator), data_(data), bytes_(bytes) {}
-  /// The same for a block that is ordered on `stream`.
+  /// Takes ownership of a block of `allocator` that is ordered on `stream`.
   Allocation(Allocator& allocator, void* data, std::size_t bytes, StreamRef stream) noexcept
       : allocator_(&allocator), data_(data), bytes_(bytes), stream_(stream) {}
   ~Allocation() { reset(); }

@@ -20,8 +20,8 @@ extern "C" {
 typedef struct berth_backend_operation berth_backend_operation;
 
 /// Ends an operation, on any thread, possibly before the function that started it returns. From
-/// here on the backend uses no host memory for it. `status`: BERTH_OK, or that of the failure.
-/// `message`: the reason of the failure; null: none. Null `operation`: no effect.
+/// here on the backend uses no host memory for it. `status`: BERTH_OK, or the status of the
+/// failure. `message`: the reason of the failure; null: none. Null `operation`: no effect.
 BERTH_API void berth_backend_operation_end(berth_backend_operation* operation, berth_status status,
                                            const char* message);
 
@@ -48,16 +48,17 @@ typedef struct berth_backend_description {
 /// reason is the message of its last berth_last_error_set(). An operation ends only if the function
 /// that starts it returns BERTH_OK. Sizes are in bytes and never 0. "Optional" functions may be
 /// null.
-/// Threads  Functions are called from several threads at once, and must not throw or leave by
+/// Threads  Functions are called from several threads concurrently, and must not throw or leave by
 ///          longjmp().
 typedef struct berth_backend_functions {
   size_t struct_size;
   void* user;
   const char* name;  ///< the implementation and its version; read only by berth_backend_register()
   int64_t count;     ///< number of devices
-  /// Optional. When the function is called, the description says that nothing is known.
+  /// Optional. `description` is initialized to "unknown": texts and attributes are null, and
+  /// memory_bytes is UINT64_MAX.
   berth_status (*describe)(void* user, int index, berth_backend_description* description);
-  /// Optional. When the function is called, each field is UINT64_MAX: not reported.
+  /// Optional. Each field of `memory` is initialized to UINT64_MAX: not reported.
   berth_status (*get_memory)(void* user, int index, berth_backend_memory* memory);
   /// Creates a buffer, which is not null, and starts to fill it with `content`.
   berth_status (*create_buffer)(void* user, int index, const void* content, size_t bytes,
@@ -94,7 +95,7 @@ typedef struct berth_backend_functions {
   /// known: 1, which is also the meaning of null, or 0. For 0, a buffer is read once, and whole,
   /// for a file, and a copy with berth_transfer_options.part_bytes is one read; if 0 follows 1
   /// while such a copy goes on, its rest is one read. Asked on the thread that starts a copy, and
-  /// on threads of berth before each part. Returns at once.
+  /// on berth threads before each part. Returns immediately.
   int (*reads_parts)(void* user);
   /// Optional. Facts about the implementation, such as the version of its interface. Called only by
   /// berth_backend_register(), which copies the texts. When the function is called, there are none:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// The stable C ABI of berth, for all code that can call C. To reduce compile time, include single
-// headers instead. The C headers offer the functions of the C++ headers of the same names, whose
-// comments apply here too; the C headers describe the differences. docs/c_api.md has an example.
+// The C ABI of berth, for all code that can call C. To reduce compile time, include single headers
+// instead. The C headers offer the functions of the C++ headers of the same names, whose comments
+// apply here too; the C headers describe the differences. docs/c_api.md has an example.
 //
 // Failures  Every function that can fail returns a berth_status; berth_last_error_message() then
 //           returns the reason. Outputs are the last parameters, and a failing call does not change

@@ -24,7 +24,7 @@ typedef struct berth_shard {
   berth_stream stream;
 } berth_shard;
 
-// Each call starts after the work that all the streams hold, and returns at once, as
+// Each call starts after the work that all the streams hold, and returns immediately, as
 // berth_transfer_start() does. Work submitted later to the stream of the whole buffer runs after
 // the complete call. Work submitted later to a shard's stream runs after all uses of that shard.
 // `options` and `transfer` are those of berth_transfer_start(). `shards` has `count` elements, 1 or

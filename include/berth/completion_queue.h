@@ -19,10 +19,10 @@ extern "C" {
 /// except for berth_runtime_destroy(). It must not throw or leave by longjmp().
 typedef void (*berth_completion_function)(void* user, berth_status status, const char* message);
 
-/// Calls `function` once, on a thread of berth, after the work that `stream` holds now is done or
-/// has failed. Callbacks of one stream run in the order of submission. berth_runtime_destroy()
-/// waits for the work and runs the outstanding callbacks. The callback may run before this call
-/// returns. If this call fails, it does not run.
+/// Calls `function` once, on a berth thread, after the work that `stream` holds now is done or has
+/// failed. Callbacks of one stream run in the order of submission. berth_runtime_destroy() waits
+/// for the work and runs the outstanding callbacks. The callback may run before this call returns.
+/// If this call fails, it does not run.
 /// Errors  BERTH_STREAM_CAPTURED: the stream is captured. BERTH_INVALID_ARGUMENT: a stream of
 ///         another runtime. BERTH_EXHAUSTED: the system starts no more threads. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_stream_when_done(berth_runtime* runtime, berth_stream stream,

@@ -36,7 +36,7 @@ extern "C" {
 ///           written any more.
 BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, const void* source,
                                         size_t bytes, berth_stream stream);
-/// The same in the order of two streams, as berth_transfer_start_between().
+/// berth_copy_async() in the order of two streams, as berth_transfer_start_between().
 BERTH_API berth_status berth_copy_async_between(berth_runtime* runtime, void* target,
                                                 const void* source, size_t bytes,
                                                 berth_stream target_stream,
@@ -44,8 +44,8 @@ BERTH_API berth_status berth_copy_async_between(berth_runtime* runtime, void* ta
 /// berth_copy_async(), and returns when the target has the bytes.
 BERTH_API berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes, berth_stream stream);
-/// The same in the order of two streams, as berth_transfer_start_between(), neither of which is
-/// captured.
+/// berth_copy_sync() in the order of two streams, as berth_transfer_start_between(), neither of
+/// which is captured.
 BERTH_API berth_status berth_copy_sync_between(berth_runtime* runtime, void* target,
                                                const void* source, size_t bytes,
                                                berth_stream target_stream,

@@ -48,15 +48,15 @@ class BERTH_API Copier {
   Copier& operator=(const Copier&) = delete;
 
   /// Copies in the order of `stream`, which must be a stream of the device of one side, and returns
-  /// at once. The Transfer, or an event that is recorded on the stream after the call, reports the
-  /// end of the copy.
+  /// immediately. The Transfer, or an event that is recorded on the stream after the call, reports
+  /// the end of the copy.
   ///
   /// Source    Device and pinned memory is read in stream order, so earlier work of the stream may
   ///           write it. Pageable memory may be read earlier. The source must stay valid until the
   ///           transfer is over, and a pageable source must not change. A pinned block or
-  ///           registration of berth's, of any Runtime, may be freed at once: its reuse waits.
-  ///           Memory that the program has pinned by other means must stay pinned and unchanged
-  ///           until the transfer is over.
+  ///           registration of any Runtime may be freed immediately: its reuse waits. Memory that
+  ///           the program has pinned by other means must stay pinned and unchanged until the
+  ///           transfer is over.
   /// Target    Has the bytes when the stream has passed the copy. Must stay valid until then.
   /// Blocking  Waits for other streams only inside driver calls that pin staging memory or enable
   ///           peer access: for the first copies, and when more streams than before have copies
@@ -93,7 +93,7 @@ class BERTH_API Copier {
   ///           next copy works.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
-  /// The same in the order of two streams, with {.target_stream = a, .source_stream = b}:
+  /// start() in the order of two streams, with {.target_stream = a, .source_stream = b}:
   /// CopyStreams.
   /// Errors  As above. If the call fails after a part was submitted, it throws when that part is
   ///         complete.
@@ -111,9 +111,9 @@ class BERTH_API Copier {
   Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
                       std::size_t rows, const CopyStreams& streams, TransferOptions options = {});
 
-  /// start() for many copies at once, between any kinds of memory: a model's parameters, the blocks
-  /// of a cache. There is no order among them. Consecutive copies that are adjacent on both sides
-  /// become one. Copies that are made the same way take one driver call for each 8 MiB
+  /// start() for many copies in one call, between any kinds of memory: a model's parameters, the
+  /// blocks of a cache. There is no order among them. Consecutive copies that are adjacent on both
+  /// sides become one. Copies that are made the same way take one driver call for each 8 MiB
   /// (cuMemcpyBatchAsync of CUDA 13; each counts as its bytes plus 28 KiB) instead of one each.
   /// Small targets in pinned memory whose sources are one range of a device pass through staging
   /// memory (CopierOptions::packed_range_bytes_max).
@@ -124,7 +124,7 @@ class BERTH_API Copier {
   ///           been copied then. After other errors, some copies may have been made.
   Transfer start_batch(std::span<const CopyRange> copies, StreamRef stream,
                        TransferOptions options = {});
-  /// The same in the order of two streams, one of which must suit all copies of the batch.
+  /// start_batch() in the order of two streams, one of which must suit all copies of the batch.
   Transfer start_batch(std::span<const CopyRange> copies, const CopyStreams& streams,
                        TransferOptions options = {});
 
@@ -148,7 +148,7 @@ class BERTH_API Copier {
 
   /// start() with the guarantees of cuMemcpyAsync for pageable memory: when this returns, a
   /// pageable source has been read, and a pageable target has the bytes. Either may be changed or
-  /// freed at once. Source: CUDA Driver API, "API synchronization behavior".
+  /// freed immediately. Source: CUDA Driver API, "API synchronization behavior".
   /// Blocking  Does not wait for pinned and device memory. A pageable source: until the bytes are
   ///           in staging memory, which the caller helps to fill; if they do not all fit, until the
   ///           stream has passed the rest (CopyCounters::staging_waits). A pageable target: until
@@ -161,7 +161,7 @@ class BERTH_API Copier {
   /// Errors  As start(), and failures of the copy. StreamCaptured: on any captured stream; nothing
   ///         has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
-  /// The same in the order of two streams, neither of which is captured.
+  /// copy() in the order of two streams, neither of which is captured.
   void copy(void* target, const void* source, std::size_t bytes, const CopyStreams& streams);
 
   /// Copies between host memory, pinned or pageable, on the calling thread and without a stream.

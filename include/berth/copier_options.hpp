@@ -20,9 +20,9 @@ enum class StagingShortage : std::uint8_t {
   fall_back,  ///< the driver copies: slower, and the call may wait for the copy's stream
 };
 
-/// Whether streams wait for the host behind gates (cuStreamWaitValue32), so that a copy of pageable
-/// memory is submitted at once. Without gates the driver copies: slower, and the caller waits.
-/// docs/staging.md describes the case in which a gate is known to hang a program.
+/// Whether streams wait for the host behind gates (cuStreamWaitValue32), so that the call submits a
+/// copy of pageable memory completely. Without gates the driver copies: slower, and the caller
+/// waits. docs/staging.md describes the case in which a gate is known to hang a program.
 enum class CopyGates : std::uint8_t {
   /// As `on`, but off for a device if its attributes deny memory operations, if
   /// CUDA_LAUNCH_BLOCKING is set, or once three copies to the device in a row have shown that the

@@ -7,14 +7,14 @@
 namespace berth {
 
 /// A request is served first from memory that its own stream freed, and from memory that belongs to
-/// no stream, such as that of streams that have ended. If these do not suffice, this option says
+/// no stream, such as memory of streams that have ended. If these do not suffice, this option says
 /// which memory freed on other streams may serve it.
 ///
 /// With every value, memory passes to another stream only when the work that used it is done, or
-/// behind that work. With every value, no request fails while free memory could serve it, because
-/// the last rungs of the out-of-memory ladder wait for the GPU on the host. CUDA's memory pools
-/// call when_idle "opportunistic" reuse and behind_waits reuse by "internal dependencies"
-/// (CUmemPool_attribute).
+/// after that work in stream order. With every value, no request fails while free memory could
+/// serve it, because the last rungs of the out-of-memory ladder wait for the GPU on the host.
+/// CUDA's memory pools call when_idle "opportunistic" reuse and behind_waits reuse by "internal
+/// dependencies" (CUmemPool_attribute).
 enum class CrossStreamReuse {
   /// None, as long as new memory can be obtained; no other stream is queried for memory. Streams
   /// that take turns then each keep memory of their own, and reuse it without driver calls.
@@ -37,12 +37,12 @@ enum class CrossStreamReuse {
   behind_waits,
 
   /// As behind_waits. In addition, such waits come before new memory is obtained, once growth would
-  /// take reserved memory beyond 1.03 times the most that was ever live. Blocks of the request's
-  /// own stream that await another stream's use (record_stream(), record_use()) become free behind
-  /// a wait for that use. Free memory of other streams becomes available behind a wait for all
-  /// their work so far: all of their memory, of as few streams as serve the request, beginning with
-  /// the streams whose last free is the oldest. If that does not suffice, their blocks that await a
-  /// use become free behind both waits.
+  /// take reserved memory beyond 1.03 times the peak of live memory. Blocks of the request's own
+  /// stream that await another stream's use (record_stream(), record_use()) become free after a
+  /// wait for that use. Free memory of other streams becomes available after a wait for all their
+  /// work so far: all of their memory, of as few streams as serve the request, beginning with the
+  /// streams whose last free is the oldest. If that does not suffice, their blocks that await a use
+  /// become free after both waits.
   ///
   /// Price: streams wait for one another, so less of their work overlaps. docs/benchmarks.md has
   /// figures.

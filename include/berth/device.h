@@ -129,7 +129,7 @@ typedef struct berth_device_info {
   int logical;             ///< N of `cuda:N`; -1 if it is hidden
   uint64_t flags;          ///< BERTH_DEVICE_MIG_MODE and similar bits
   int gpu_instance;        ///< of an instance, as nvidia-smi numbers it; -1: none, or unknown
-  int compute_instance;    ///< the same
+  int compute_instance;    ///< of an instance, as nvidia-smi numbers it; -1: none, or unknown
 } berth_device_info;
 
 #define BERTH_DEVICE_INFO_INIT \
@@ -155,7 +155,7 @@ BERTH_API berth_status berth_mig_instance_get_info(berth_runtime* runtime, int i
 /// One sentence on why a device is visible or not; berth_string_free() frees it.
 BERTH_API berth_status berth_physical_device_explain(berth_runtime* runtime, int physical,
                                                      char** sentence);
-/// The same of a MIG instance.
+/// One sentence on why a MIG instance is visible or not; berth_string_free() frees it.
 BERTH_API berth_status berth_mig_instance_explain(berth_runtime* runtime, int index,
                                                   char** sentence);
 

@@ -31,9 +31,9 @@ struct DeviceAllocatorOptions {
   /// according to the driver, is refused. 0: none, and the driver is not queried.
   MemoryAmount headroom_bytes = 0;
 
-  /// Cached memory that was unused for this time is returned to the driver by a thread of berth,
-  /// at most a quarter of the time later. At least 1 ms. nullopt: never, and there is no such
-  /// thread.
+  /// A berth thread returns cached memory that was unused for this time to the driver, within 1.25
+  /// times this time. At least 1 ms. nullopt: memory is never returned in this way, and there is no
+  /// such thread.
   std::optional<std::chrono::milliseconds> release_unused_after = std::nullopt;
 
   /// Which memory freed on other streams may serve a request, in the device's allocator and in its
@@ -58,14 +58,14 @@ struct DeviceAllocatorOptions {
 
   /// Called when memory is short and berth cannot return more without making the host wait for the
   /// GPU. `bytes_needed` is the missing amount: the amount beyond a limit, at most the size of the
-  /// request. The callback frees or spills what it can (a framework's own caches) and returns
-  /// whether it freed memory. The request is then tried again. For one request, the callback is
-  /// called again only if blocks were freed, or other memory was found, since the last call. null:
-  /// there is no callback.
+  /// request. The callback frees or spills memory (a framework's own caches) and returns whether it
+  /// freed memory. The request is then tried again. For one request, the callback is called again
+  /// only if blocks were freed, or other memory was found, since the last call. null: there is no
+  /// callback.
   ///
   /// It is called without a lock, on the thread that needs memory, so possibly on several threads
-  /// at once. It may call this allocator: if an allocation inside it runs short, from any pool of
-  /// the device, the callback is not called again. An exception that it throws passes through
+  /// concurrently. It may call this allocator: if an allocation inside it runs short, from any pool
+  /// of the device, the callback is not called again. An exception that it throws passes through
   /// allocate(), and the allocator is then unchanged; try_allocate() returns it as OutOfMemory with
   /// its text. DeviceAllocator::set_on_pressure() replaces it later.
   std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
@@ -76,10 +76,10 @@ struct DeviceAllocatorOptions {
   /// NIXL. Memory that another process shares (SharedBlock) is not announced. null: no callback.
   /// Memory   Every mapped byte is passed to on_map once, and to on_unmap once before its unmap,
   ///          whatever fails in between. on_unmap may get a part of a range of on_map, or several
-  ///          ranges at once, always whole pieces; in contiguous pools it gets the same ranges. If
-  ///          the driver refuses to unmap memory that stays in use, on_map is called again. If that
-  ///          throws, the exception is reported, and the memory stays unused until a later growth,
-  ///          which calls on_map again.
+  ///          ranges in one call, always whole pieces; in contiguous pools it gets the same ranges.
+  ///          If the driver refuses to unmap memory that stays in use, on_map is called again. If
+  ///          that throws, the exception is reported, and the memory stays unused until a later
+  ///          growth, which calls on_map again.
   /// Errors   Inside a callback, these functions throw InvalidArgument on every DeviceAllocator,
   ///          MemoryPool and PinnedAllocator, even if they would have no effect: allocations that
   ///          cached memory does not serve, trim(), release_unused(), sleep(), wake(),
@@ -89,10 +89,10 @@ struct DeviceAllocatorOptions {
   ///          exception of on_map passes through allocate() or wake(): the range is unmapped again
   ///          without on_unmap, and the allocator is unchanged, the pool still asleep. An exception
   ///          of on_unmap is reported, and the memory is unmapped.
-  /// Threads  Called on the thread that needs or returns memory, which may be a thread of berth,
-  ///          with the device's context current, and under a lock of the pool that other threads
-  ///          need to obtain or return memory. A pool that is closed inside a callback keeps its
-  ///          memory until the next call that returns memory. The freed memory of a stream that is
+  /// Threads  Called on the thread that needs or returns memory, which may be a berth thread, with
+  ///          the device's context current, and under a lock of the pool that other threads need to
+  ///          obtain or return memory. A pool that is closed inside a callback keeps its memory
+  ///          until the next call that returns memory. The freed memory of a stream that is
   ///          destroyed inside a callback is reused once the device is idle. Both are reported.
   MappingCallback on_map = nullptr;
   MappingCallback on_unmap = nullptr;
@@ -123,9 +123,10 @@ class BERTH_API DeviceAllocator final : public Allocator {
   ///           request that needs more than cached memory throws. A request that cached memory
   ///           serves is not detected, because a hit makes no driver call: once the block is freed,
   ///           its next users race with each launch of the graph.
-  /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
-  ///           the out-of-memory ladder (docs/life_of_an_allocation.md), whose last rungs wait for
-  ///           the GPU without a lock. No driver call is made under a lock that a cache hit needs.
+  /// Blocking  A block cached for the stream needs no driver call. Otherwise the request takes the
+  ///           rungs of the out-of-memory ladder (docs/life_of_an_allocation.md), whose last rungs
+  ///           wait for the GPU without a lock. No driver call is made under a lock that a cache
+  ///           hit needs.
   /// Errors    InvalidArgument: a stream of another device, the per-thread default stream, or a
   ///           captured one, as above. OutOfMemory: with every number that explains it.
   ///           DriverError: another driver failure. Exceptions of on_pressure. The allocator is
@@ -143,7 +144,7 @@ class BERTH_API DeviceAllocator final : public Allocator {
   [[nodiscard]] Device device() const noexcept override;
   void deallocate(void* data) override;
   /// record_use(data, user) and deallocate(data) in one call, for callers that do not know which
-  /// stream a block was allocated on: it is reused behind the work that `user` holds now. If `user`
+  /// stream a block was allocated on: it is reused after the work that `user` holds now. If `user`
   /// is the block's own stream, this costs what deallocate() costs. null: no effect.
   /// Errors  Those of both. The block is still live then.
   void deallocate(void* data, StreamRef user);
@@ -157,12 +158,14 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// until it is trimmed.
   void set_limits(const MemoryLimits& limits);
 
-  /// Replaces DeviceAllocatorOptions::on_pressure, for the private pools too; null removes it.
-  /// For a callback that frees memory of the Runtime: what it uses is made after the Runtime and
-  /// ends before it, so the callback is set and removed between.
-  /// Blocking  Returns when no call of a former callback is running on another thread, and what it
-  ///           held is destroyed. From inside a callback of this allocator, returns at once, and
-  ///           the former callback is destroyed when its last call returns.
+  /// Replaces DeviceAllocatorOptions::on_pressure, for the private pools too; null removes it. For
+  /// a callback that frees memory of the Runtime: the objects that it uses are created after the
+  /// Runtime and destroyed before it. Set the callback after creating them, and remove it before
+  /// destroying them.
+  /// Blocking  Returns when no call of a former callback is running on another thread, and the
+  ///           objects that it held are destroyed. From inside a callback of this allocator,
+  ///           returns immediately, and the former callback is destroyed when its last call
+  ///           returns.
   /// Errors    NotSupported: in a forked child.
   void set_on_pressure(std::function<bool(std::size_t bytes_needed)> on_pressure);
 

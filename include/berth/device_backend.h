@@ -45,9 +45,9 @@ typedef struct berth_pjrt_option {
 BERTH_API berth_status berth_pjrt_register(berth_runtime* runtime, const char* type,
                                            const char* path, const berth_pjrt_option* options,
                                            size_t option_count);
-/// The same for the devices of a topology of the plug-in, such as "v5e:2x2x1" of libtpu, without
-/// hardware: they are described, and have no memory. The options are those of the topology, which
-/// may be others than those of a client.
+/// Registers the devices of a topology of the plug-in, such as "v5e:2x2x1" of libtpu, without
+/// hardware: they are described, and have no memory. The options are options of the topology, which
+/// may differ from the options of a client.
 /// Blocking  As berth_pjrt_register(), with the topology instead of a client.
 /// Errors    As berth_pjrt_register().
 BERTH_API berth_status berth_pjrt_register_topology(berth_runtime* runtime, const char* type,
@@ -104,8 +104,8 @@ BERTH_API berth_status berth_device_get_backend_memory(berth_runtime* runtime, b
 /// from any thread, as long as it is freed once. After the end of its runtime it can only be freed.
 typedef struct berth_buffer berth_buffer;
 
-/// Creates a buffer with a copy of host memory, and returns at once. The source must stay valid and
-/// unchanged until the transfer of berth_buffer_get_transfer() is over. Null `options`: the
+/// Creates a buffer with a copy of host memory, and returns immediately. The source must stay valid
+/// and unchanged until the transfer of berth_buffer_get_transfer() is over. Null `options`: the
 /// defaults, here and below. A backend that cannot fill a buffer in parts ignores `part_bytes`.
 /// Errors  BERTH_INVALID_ARGUMENT: no such device; the CPU or a CUDA device; a source that is null,
 ///         wraps around or is memory of a CUDA device; `part_bytes`. BERTH_BACKEND_ERROR,
@@ -117,8 +117,8 @@ BERTH_API berth_status berth_buffer_create(berth_runtime* runtime, berth_device 
                                            const void* source, size_t bytes,
                                            const berth_transfer_options* options,
                                            berth_buffer** buffer);
-/// The same from a range of a file, which another thread reads if the backend can fill a buffer in
-/// parts. Otherwise reads the whole range first.
+/// Creates a buffer from a range of a file, which another thread reads if the backend can fill a
+/// buffer in parts. Otherwise reads the whole range first.
 /// Errors  As berth_buffer_create(), without a source in memory. BERTH_FILE: the range wraps
 ///         around, or goes beyond the end of the file; where the whole range is read first, also a
 ///         file that cannot be read. BERTH_INVALID_ARGUMENT also: a file that is open to write.
@@ -128,7 +128,7 @@ BERTH_API berth_status berth_buffer_create_from_file(berth_runtime* runtime, ber
                                                      size_t bytes,
                                                      const berth_transfer_options* options,
                                                      berth_buffer** buffer);
-/// A copy of another buffer, which may be freed at once.
+/// A copy of another buffer, which may be freed immediately.
 /// Blocking  Waits until `source` has been read if its device belongs to another backend. A PJRT
 ///           backend waits for a copy on the same device.
 /// Errors    As berth_buffer_create(). BERTH_INVALID_ARGUMENT also: the runtime of `source` has
@@ -138,7 +138,7 @@ BERTH_API berth_status berth_buffer_create_copy(berth_runtime* runtime, berth_de
                                                 const berth_transfer_options* options,
                                                 berth_buffer** buffer);
 /// A copy of memory of any kind that `stream` can read, in its order.
-/// Blocking  Waits until the source has been read: it may be freed or changed at once.
+/// Blocking  Waits until the source has been read: it may be freed or changed immediately.
 /// Errors    As berth_buffer_create() and berth_copy_sync().
 BERTH_API berth_status berth_buffer_create_on_stream(berth_runtime* runtime, berth_device device,
                                                      const void* source, size_t bytes,
@@ -155,9 +155,9 @@ BERTH_API berth_status berth_buffer_get_bytes(berth_buffer* buffer, size_t* byte
 /// The transfer that fills the buffer; berth_transfer_release() releases it.
 BERTH_API berth_status berth_buffer_get_transfer(berth_buffer* buffer, berth_transfer** transfer);
 
-/// Copies [offset, offset + bytes) of a buffer into host memory, and returns at once. `target` must
-/// stay valid until the transfer is over, also if the handle is released before or `transfer` is
-/// null: on_done and `release` of the options then report the end. `transfer` may be null. A
+/// Copies [offset, offset + bytes) of a buffer into host memory, and returns immediately. `target`
+/// must stay valid until the transfer is over, also if the handle is released before or `transfer`
+/// is null: on_done and `release` of the options then report the end. `transfer` may be null. A
 /// backend that cannot read parts ignores `part_bytes`. 0 bytes: no effect.
 /// Errors  BERTH_INVALID_ARGUMENT: a range outside of the buffer; a target that is null, wraps
 ///         around or is memory of a CUDA device; `part_bytes`; the runtime has ended.
@@ -170,7 +170,7 @@ BERTH_API berth_status berth_buffer_read(berth_buffer* buffer, void* target, siz
                                          size_t bytes, const berth_transfer_options* options,
                                          berth_transfer** transfer);
 /// Copies [offset, offset + bytes) of a buffer to a file, from `target_offset` of the file on, and
-/// returns at once: another thread writes the file, which must be open to write. The transfer
+/// returns immediately: another thread writes the file, which must be open to write. The transfer
 /// reports progress and can be cancelled. `transfer` may be null.
 /// Errors  BERTH_INVALID_ARGUMENT: a range outside of the buffer; a file that is open to read; the
 ///         runtime has ended. BERTH_FILE: the range of the file wraps around. BERTH_OUT_OF_MEMORY:
@@ -199,8 +199,8 @@ typedef struct berth_buffer_shard {
 } berth_buffer_shard;
 
 /// Copies consecutive ranges of host memory to new buffers, one for each shard, and writes these to
-/// `buffers`. `bytes` is the sum of the shards' sizes. Returns at once. The transfer of each buffer
-/// is that of the whole call.
+/// `buffers`. `bytes` is the sum of the shards' sizes. Returns immediately. The transfer of each
+/// buffer is that of the whole call.
 /// Errors  As berth_buffer_create(), for the device of each shard. BERTH_INVALID_ARGUMENT also: no
 ///         shards, null `shards` or `buffers`, or sizes that do not add up. No buffer exists or is
 ///         written then, and nothing reads the source any more.
@@ -223,8 +223,8 @@ BERTH_API berth_status berth_buffer_gather(berth_runtime* runtime, void* target,
 typedef struct berth_host_mapping berth_host_mapping;
 
 /// Maps host memory for all devices of the backend of `device`, so that they read and write it
-/// themselves: what pinned memory is for CUDA. The memory must exist until the mapping is freed. A
-/// block of an allocator that is freed before stays mapped.
+/// themselves, as CUDA devices access pinned memory. The memory must exist until the mapping is
+/// freed. A block of an allocator that is freed before stays mapped.
 /// Errors  BERTH_INVALID_ARGUMENT: no such device; memory of a CUDA device; a range that wraps
 ///         around or overlaps memory that is mapped for the backend. BERTH_NOT_SUPPORTED: the
 ///         backend maps no memory. BERTH_BACKEND_ERROR. BERTH_OUT_OF_MEMORY. Nothing is mapped

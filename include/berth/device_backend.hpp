@@ -58,7 +58,7 @@ struct BackendMemory {
 /// a lock of the backend: berth does not call the backend from it.
 ///
 /// Order     An operation may start while earlier operations on its buffer are pending: the backend
-///           orders a read or a copy behind the filling of its source. If the filling fails, the
+///           orders a read or a copy after the filling of its source. If the filling fails, the
 ///           read or copy fails too. A Buffer may be destroyed while operations on it are pending:
 ///           the backend then frees its memory at their end.
 /// Errors    BackendError with the code of the backend. OutOfMemory: the device has no memory left.
@@ -141,9 +141,8 @@ class BERTH_API DeviceBackend {
   /// false, a copy to a file reads the whole buffer once, and a copy with
   /// TransferOptions::part_bytes is made by one read. The result may change to false during a copy.
   /// The rest is then copied in this way: to a file by one read of the whole buffer, and with
-  /// part_bytes by one read of the rest.
-  /// Called on the thread that starts a copy, and on threads of berth before each part. Returns at
-  /// once.
+  /// part_bytes by one read of the rest. Called on the thread that starts a copy, and on berth
+  /// threads before each part. Returns immediately.
   [[nodiscard]] virtual bool reads_parts() const { return true; }
   /// Creates a buffer on a device of the same backend with the content of `source`. `done`: it is
   /// filled.
@@ -151,8 +150,8 @@ class BERTH_API DeviceBackend {
                                                      Done done) = 0;
 
   /// Prepares host memory for transfers by all devices of the backend: the device then reads and
-  /// writes it itself. It overlaps no other such memory. Operations that began before this returns
-  /// have no part in the mapping: they may be pending when it ends. Returns false if the backend
+  /// writes it itself. It overlaps no other such memory. Operations that are started before this
+  /// returns do not use the mapping: they may be pending when it ends. Returns false if the backend
   /// maps no memory, as the default does.
   [[nodiscard]] virtual bool map_host_memory(std::span<std::byte> /*memory*/) { return false; }
   /// Ends the mapping of map_host_memory() that starts at `memory`. No operation that uses the

@@ -71,10 +71,10 @@ class BERTH_API DeviceBuffer {
   /// Errors  InvalidArgument: empty.
   [[nodiscard]] const Transfer& ready() const;
 
-  /// Copies [offset, offset + bytes) into host memory and returns at once. `target` must stay valid
-  /// until the transfer is over; the destructor of Transfer waits for that. 0 bytes: no effect.
-  /// TransferOptions::priority has no effect, here and in DeviceBuffers. DeviceBuffers explains
-  /// part_bytes.
+  /// Copies [offset, offset + bytes) into host memory and returns immediately. `target` must stay
+  /// valid until the transfer is over; the destructor of Transfer waits for that. 0 bytes: no
+  /// effect. TransferOptions::priority has no effect, here and in DeviceBuffers. DeviceBuffers
+  /// explains part_bytes.
   /// Errors  InvalidArgument: empty, or after the end of the Runtime; a range outside of the
   ///         buffer; null; memory of a CUDA device; part_bytes. BackendError. OutOfMemory.
   ///         NotSupported. Exhausted: no thread for a copy in parts. If the filling of the buffer
@@ -83,11 +83,11 @@ class BERTH_API DeviceBuffer {
   ///         called, and keep_alive is released.
   Transfer read(void* target, std::size_t offset, std::size_t bytes,
                 TransferOptions options = {}) const;
-  /// Copies target.bytes from `offset` on into a range of a file, and returns at once. A thread of
-  /// berth writes the file, in parts of 4 MiB; the transfer reports progress and can be cancelled.
-  /// If the backend does not read parts, the buffer is read once, into memory of its size.
-  /// The file stays open, and the memory of the buffer exists, until the transfer is over. 0 bytes:
-  /// no effect. File::sync() makes it survive a loss of power.
+  /// Copies target.bytes from `offset` on into a range of a file, and returns immediately. A berth
+  /// thread writes the file, in parts of 4 MiB; the transfer reports progress and can be cancelled.
+  /// If the backend does not read parts, the buffer is read once, into memory of its size. The file
+  /// stays open, and the memory of the buffer exists, until the transfer is over. 0 bytes: no
+  /// effect. File::sync() makes it survive a loss of power.
   /// Errors  InvalidArgument: empty, or after the end of the Runtime; a range outside of the
   ///         buffer; a file that is open to read. FileError: the range wraps around. Exhausted: no
   ///         thread for the file. Later failures are those of the transfer: FileError, Cancelled
@@ -123,7 +123,7 @@ struct BufferShard {
 /// Memory   Copies of files use staging memory of berth: 12 MiB of each device that has copied a
 ///          file, mapped once for its backend if that maps memory. trim() frees it.
 /// Threads  Safe from any thread. Backends call back on their own threads; on_done is called and
-///          keep_alive is released on a thread of berth. Each device has up to two more: one copies
+///          keep_alive is released on a berth thread. Each device has up to two more: one copies
 ///          files, and one copies host memory in parts. Both start with their first copy and end
 ///          with the Runtime. Each makes its copies one after the other, in the order of the calls,
 ///          so a copy delays later ones of the same device, and none of another device.
@@ -137,13 +137,13 @@ class BERTH_API DeviceBuffers {
   DeviceBuffers(const DeviceBuffers&) = delete;
   DeviceBuffers& operator=(const DeviceBuffers&) = delete;
 
-  /// A buffer with a copy of host memory, pageable or pinned. Returns at once. The source must stay
-  /// valid and unchanged until ready() is over.
+  /// A buffer with a copy of host memory, pageable or pinned. Returns immediately. The source must
+  /// stay valid and unchanged until ready() is over.
   /// Errors  InvalidArgument also: null; memory of a CUDA device (pass a stream); part_bytes.
   [[nodiscard]] DeviceBuffer create(Device device, const void* source, std::size_t bytes,
                                     TransferOptions options = {});
   /// A buffer with the content of a range of a file. The file stays open until ready() is over.
-  /// Blocking  Returns at once if the backend can fill a buffer in parts: a thread of berth reads
+  /// Blocking  Returns immediately if the backend can fill a buffer in parts: a berth thread reads
   ///           the file, in parts of 4 MiB, and ready() reports progress and can be cancelled.
   ///           Otherwise reads the whole range first.
   /// Errors    FileError: the range wraps around or goes beyond the end of the file.
@@ -151,16 +151,16 @@ class BERTH_API DeviceBuffers {
   [[nodiscard]] DeviceBuffer create(Device device, const FileRange& source,
                                     TransferOptions options = {});
   /// A copy of another buffer: by the backend if both devices belong to it, otherwise through host
-  /// memory. TransferOptions::keep_alive is not needed: `source` may be destroyed at once.
-  /// Blocking  Returns at once within a backend, except that a PJRT backend waits for a copy on the
-  ///           same device. Otherwise waits until `source` has been read.
+  /// memory. TransferOptions::keep_alive is not needed: `source` may be destroyed immediately.
+  /// Blocking  Returns immediately within a backend, except that a PJRT backend waits for a copy on
+  ///           the same device. Otherwise waits until `source` has been read.
   /// Errors    InvalidArgument also: `source` is empty, or its Runtime has ended.
   [[nodiscard]] DeviceBuffer create(Device device, const DeviceBuffer& source,
                                     TransferOptions options = {});
   /// A copy of memory of any kind that `stream` can read, in the order of `stream`, through host
   /// memory.
   /// Blocking  Waits until the earlier work of `stream` is done and the source has been read: it
-  ///           may be freed or changed at once.
+  ///           may be freed or changed immediately.
   /// Errors    As Copier::copy() also.
   [[nodiscard]] DeviceBuffer create(Device device, const void* source, std::size_t bytes,
                                     StreamRef stream, TransferOptions options = {});
@@ -174,14 +174,14 @@ class BERTH_API DeviceBuffers {
 
   /// Copies consecutive ranges of host memory to new buffers, one for each shard, in their order.
   /// The devices may belong to several backends. `bytes` is the size of the source and the sum of
-  /// the shards' sizes. Returns at once.
+  /// the shards' sizes. Returns immediately.
   /// Transfer  ready() of each buffer represents the whole call, and is over when all are filled.
   /// Errors    InvalidArgument also: no shards, or sizes that do not add up. As create().
   [[nodiscard]] std::vector<DeviceBuffer> scatter(const void* source, std::size_t bytes,
                                                   std::span<const BufferShard> shards,
                                                   TransferOptions options = {});
-  /// Copies the sources to consecutive ranges of host memory: the reverse of scatter(). Returns at
-  /// once.
+  /// Copies the sources to consecutive ranges of host memory: the reverse of scatter(). Returns
+  /// immediately.
   /// Errors  InvalidArgument also: no sources, one of another Runtime, or sizes that do not add up.
   ///         As DeviceBuffer::read().
   Transfer gather(void* target, std::size_t bytes, std::span<const DeviceBuffer* const> sources,
@@ -190,8 +190,8 @@ class BERTH_API DeviceBuffers {
                   TransferOptions options = {});
 
   /// Maps host memory for all devices of the backend of `device`, so that they read and write it
-  /// themselves: what pinned memory is for CUDA. Transfers work without it. 0 bytes gives an empty
-  /// mapping. HostMapping says what holds until the mapping ends.
+  /// themselves, as CUDA devices access pinned memory. Transfers work without it. 0 bytes gives an
+  /// empty mapping. HostMapping has the rules that hold until the mapping ends.
   /// Blocking  As long as the backend takes, which may pin the memory.
   /// Errors    InvalidArgument: no such device; null; memory of a CUDA device; a range that wraps
   ///           around or overlaps memory that is mapped for the backend. NotSupported: the backend

@@ -29,7 +29,7 @@ struct MigInstanceIds {
 /// One physical device, or one of its MIG instances, whether CUDA_VISIBLE_DEVICES shows it or not.
 /// Unknown text is empty.
 struct DeviceInfo {
-  int physical = 0;  ///< position in PCI order, from 0; for an instance, that of its device
+  int physical = 0;            ///< position in PCI order, from 0; of an instance: its device's
   std::optional<int> logical;  ///< N of `cuda:N`; nullopt if it is hidden
   std::string uuid;        ///< "GPU-", or "MIG-" for an instance, and 8-4-4-4-12 hexadecimal digits
   std::string pci_bus_id;  ///< domain:bus:device.function, "00000000:1A:00.0"
@@ -147,7 +147,7 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] const std::string& nvml_problem() const noexcept;
   /// Each physical device, followed by its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
-  /// The same for a type: its devices by ordinal, followed by the known chips without a device.
+  /// Explains each device of a type, by ordinal, and then each known chip without a device.
   /// Only chips of TPUs are known: those on the PCI bus, and those that TPU_VISIBLE_CHIPS names,
   /// also if the machine does not have them. Empty for `cpu`, and for a type without a backend or a
   /// backend_problem(). explain() for `cuda`.

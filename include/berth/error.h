@@ -44,7 +44,7 @@ BERTH_API int berth_last_error_driver_code(void);
 /// Errors  BERTH_INVALID_ARGUMENT: BERTH_OK, which is no failure, or a null message.
 BERTH_API berth_status berth_last_error_set(berth_status status, const char* message);
 
-/// In a function that returns a berth_status: returns that of `call`, unless it is BERTH_OK.
+/// In a function that returns a berth_status: returns the status of `call`, unless it is BERTH_OK.
 #define BERTH_TRY(call)                            \
   do {                                             \
     const berth_status berth_try_ = (call);        \

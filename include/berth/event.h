@@ -38,7 +38,7 @@ typedef struct berth_event {
 ///         lease. BERTH_DRIVER_ERROR: no event can be created.
 BERTH_API berth_status berth_event_acquire(berth_runtime* runtime, berth_device device,
                                            uint32_t flags, berth_event* event);
-/// Leases a pooled event and records it behind the work submitted to `stream` so far.
+/// Leases a pooled event and records it after the work submitted to `stream` so far.
 /// Errors  As berth_event_acquire() and berth_event_record(). No event is on lease then.
 BERTH_API berth_status berth_event_acquire_recorded(berth_runtime* runtime, berth_stream stream,
                                                     berth_event* event);
@@ -73,8 +73,8 @@ BERTH_API berth_status berth_event_get_ipc_handle(berth_event event,
                                                   berth_ipc_event_handle* handle);
 /// Opens an event of another process, which must not destroy it before berth_event_destroy() is
 /// called here.
-/// Errors  BERTH_NOT_SUPPORTED: as above. BERTH_DRIVER_ERROR: the handle is not that of an event of
-///         the same device in another live process.
+/// Errors  BERTH_NOT_SUPPORTED: as above. BERTH_DRIVER_ERROR: the handle does not belong to an
+///         event of the same device in another live process.
 BERTH_API berth_status berth_event_open(berth_runtime* runtime, berth_device device,
                                         const berth_ipc_event_handle* handle, berth_event* event);
 

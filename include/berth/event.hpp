@@ -100,7 +100,7 @@ class BERTH_API Event {
   /// Opens an event of another process. It can be recorded, waited for and queried like any other;
   /// a record in either process sets the mark for both. The exporting process must not destroy the
   /// event while this object exists. Source: CUDA Driver API, cuIpcOpenEventHandle.
-  /// Errors  NotSupported: as EventRef::ipc_handle(). DriverError: the handle is not that of an
+  /// Errors  NotSupported: as EventRef::ipc_handle(). DriverError: the handle does not belong to an
   ///         event of the same device in another live process.
   static Event open(DeviceContext& context, const IpcEventHandle& handle);
   /// Takes ownership of an existing event.

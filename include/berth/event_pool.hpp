@@ -26,7 +26,7 @@ struct PooledEvent {
 struct EventPoolOptions {
   /// Maximum number of events, with and without timing together; 1 or more. The bound detects
   /// programs that leak leases. The default is far above the needs of other programs: waiting for
-  /// so many points at once has no advantage over waiting for fewer.
+  /// that many events has no advantage over waiting for fewer.
   std::size_t events_max = 65536;
 };
 

@@ -55,7 +55,7 @@ BERTH_API berth_status berth_file_write(berth_file* file, const void* source, si
 BERTH_API berth_status berth_file_sync(berth_file* file);
 
 /// Reads `bytes` at `offset` of the file into device memory in the order of `stream`, and returns
-/// at once. `options` and `transfer` are those of berth_transfer_start().
+/// immediately. `options` and `transfer` are those of berth_transfer_start().
 /// Errors  As berth_transfer_start(). BERTH_FILE: the file ends before the range does; later
 ///         failures are reported by the transfer. BERTH_INVALID_ARGUMENT: also host memory, or a
 ///         file that is open to write.
@@ -64,8 +64,8 @@ BERTH_API berth_status berth_transfer_start_from_file(berth_runtime* runtime, vo
                                                       size_t bytes, berth_stream stream,
                                                       const berth_transfer_options* options,
                                                       berth_transfer** transfer);
-/// Writes device memory to the file in the order of `stream`, and returns at once. A full disk ends
-/// the transfer with BERTH_FILE; bytes written before remain in the file.
+/// Writes device memory to the file in the order of `stream`, and returns immediately. A full disk
+/// ends the transfer with BERTH_FILE; bytes written before remain in the file.
 /// Errors  As berth_transfer_start(). BERTH_FILE: the range wraps around. BERTH_INVALID_ARGUMENT:
 ///         also host memory, or a file that is open to read.
 BERTH_API berth_status berth_transfer_start_to_file(berth_runtime* runtime, berth_file* target,

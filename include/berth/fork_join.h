@@ -26,9 +26,8 @@ BERTH_API berth_status berth_stream_join(berth_runtime* runtime, berth_stream wa
 /// Side streams between fork and join.
 typedef struct berth_fork berth_fork;
 
-/// Writes `count` pooled streams of `priority` to `streams`: they start behind the work of
-/// `parent`. `streams` may be null if `count` is 0. They belong to the fork and must not be
-/// released.
+/// Writes `count` pooled streams of `priority` to `streams`: they start after the work of `parent`.
+/// `streams` may be null if `count` is 0. They belong to the fork and must not be released.
 /// Blocking  As berth_stream_acquire().
 /// Errors    BERTH_INVALID_ARGUMENT: a priority above 0, or a `count` above 65536. BERTH_EXHAUSTED:
 ///           too few streams or events. BERTH_DRIVER_ERROR. There is no fork then, and no stream is

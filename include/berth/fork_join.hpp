@@ -30,7 +30,7 @@ namespace berth {
 BERTH_API void join(EventPool& events, StreamRef waiter, std::span<const StreamRef> streams);
 BERTH_API void join(EventPool& events, StreamRef waiter, std::initializer_list<StreamRef> streams);
 
-/// A scope with side streams, which start behind the work of their parent, and which the parent
+/// A scope with side streams, which start after the work of their parent, and which the parent
 /// waits for at the end:
 ///
 ///     {
@@ -60,7 +60,7 @@ class BERTH_API ForkJoin {
   /// Leases `count` streams of `priority`; 0 streams: no driver call. If the pool has too few,
   /// StreamPoolOptions::on_shortage decides: with `share` a pooled stream has several users, so do
   /// not use more than streams_max during a capture; with `wait` the call waits until other leases
-  /// are returned, for ever if the calling thread holds them.
+  /// are returned; it deadlocks if the calling thread holds them.
   /// Errors  InvalidArgument: `streams` or `events` of another device than `parent`, a priority
   ///         above 0, or a `count` above kStreamsMax. Exhausted: StreamShortage::fail. DriverError.
   ///         Streams forked before the error are joined as by the destructor.

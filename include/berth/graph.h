@@ -36,7 +36,7 @@ BERTH_API berth_status berth_graph_capture_end(berth_graph_capture* capture, ber
 /// effect.
 BERTH_API void berth_graph_capture_release(berth_graph_capture* capture);
 
-/// Submits the work to `stream` once more, behind the stream's earlier work and earlier replays of
+/// Submits the work to `stream` once more, after the stream's earlier work and earlier replays of
 /// the graph.
 /// Errors  BERTH_INVALID_ARGUMENT: a stream of another device. BERTH_STREAM_CAPTURED: the stream is
 ///         captured; that capture continues. BERTH_DRIVER_ERROR.

@@ -27,7 +27,7 @@ enum {
 /// The functions and properties of a library. Each function returns 0, or its library's code for a
 /// failure, which berth_handle_pool_acquire() reports as BERTH_CALLBACK_FAILED. They are called
 /// without a lock, with the primary context of the handle's device current, on any thread, and
-/// several at once for different handles. They must not throw or leave by longjmp().
+/// several concurrently for different handles. They must not throw or leave by longjmp().
 typedef struct berth_handle_pool_options {
   size_t struct_size;
   const char* name;  ///< the library's name in errors; read only during berth_handle_pool_create()

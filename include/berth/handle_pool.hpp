@@ -24,10 +24,10 @@ namespace berth {
 /// The functions and properties of a library for a HandlePool.
 ///
 /// The functions are called without a lock, with the primary context of the handle's device
-/// current. The previous context is restored afterwards, whatever they leave current. They may be
-/// called on any thread, and several at once for different handles. Inside them, the thread may do
-/// things that would otherwise disturb other threads' captures (RelaxedCaptureScope), such as
-/// allocating memory.
+/// current. The previous context is restored afterwards, whichever context they leave current. They
+/// may be called on any thread, and several concurrently for different handles. They run in a
+/// RelaxedCaptureScope, so they may, for example, allocate memory without disturbing the captures
+/// of other threads.
 ///
 /// They report errors by exceptions of any type, which acquire() rethrows unchanged.
 template <class Handle>
@@ -55,7 +55,8 @@ struct HandlePoolOptions {
   /// library uses only memory that it is given, as by cublasSetWorkspace.
   bool keeps_device_memory = true;
 
-  /// Maximum number of handles of one device. 0: no bound; as many as are on lease at once.
+  /// Maximum number of handles of one device. 0: no bound; as many as are on lease at the same
+  /// time.
   std::size_t handles_max = 0;
   HandleShortage on_shortage = HandleShortage::fail;
 };
@@ -130,7 +131,7 @@ class [[nodiscard]] HandleLease {
 ///            never receives it. The handle's ordinary workspace is not used. A lease must be
 ///            acquired and end within the capture, and a lease that was acquired before must not be
 ///            used in it. If a library cannot create a handle during a capture, first acquire and
-///            release as many leases as the capture will hold at once.
+///            release as many leases as the capture will hold at the same time.
 /// Stream     For a stream that berth does not own, call retire_stream() before it is destroyed, as
 ///            with allocators. For a later stream with the same address, library handles are bound
 ///            again.

@@ -23,17 +23,18 @@ struct HostAllocatorOptions {
 
 /// The allocator of pageable host memory. It uses the process's malloc, and so any malloc that the
 /// program is linked with or preloads. It caches nothing: bytes_reserved is the memory in use. A
-/// freed block is returned to malloc at once, or, if record_stream() or record_use() named streams
-/// that use it, when their work is done. Blocks are ordered on no stream, as with PinnedAllocator.
-/// Copies treat a block as pageable memory: a target of Copier::start() is written until the
-/// transfer is over. To free it earlier, record the stream first. The Copier of the same Runtime
-/// does not query the driver about a block. To pin a block, call
+/// freed block is returned to malloc immediately, or, if record_stream() or record_use() named
+/// streams that use it, when their work is done. Blocks are ordered on no stream, as with
+/// PinnedAllocator. Copies treat a block as pageable memory: a target of Copier::start() is written
+/// until the transfer is over. To free it earlier, record the stream first. The Copier of the same
+/// Runtime does not query the driver about a block. To pin a block, call
 /// PinnedAllocator::register_memory() of any Runtime: after cuMemHostRegister() alone, the Copier
 /// still treats the block as pageable memory, and may read it before earlier work of the stream has
 /// written it.
 ///
 /// It works without a driver, and, unlike the other allocators, in a child made by fork(): the
-/// child has its own copy of the memory, which no stream uses, so blocks are freed at once there.
+/// child has its own copy of the memory, which no stream uses, so blocks are freed immediately
+/// there.
 /// Threads  As Allocator.
 class BERTH_API HostAllocator final : public Allocator {
  public:

@@ -20,8 +20,8 @@ class HostMappingState;
 ///           ended: a block of Runtime::pinned_memory() or host_memory() that is freed earlier
 ///           stays mapped for the next user of the memory, and cannot be mapped again. If its
 ///           allocator returns mapped memory to the system, devices may continue to use its former
-///           pages, whatever memory is at these addresses later: the content of transfers of these
-///           addresses is undefined.
+///           pages, even if other memory is at these addresses later: the content of transfers of
+///           these addresses is undefined.
 /// Blocking  The destructor waits for the operations of transfers that began on the mapped memory.
 ///           Operations that began before map_host_memory() returned do not use the mapping, and
 ///           are not waited for. A transfer of the memory that starts while the mapping ends waits.

@@ -31,10 +31,10 @@ BERTH_API berth_status berth_memory_connection_open(berth_runtime* runtime, int 
 /// Closes the connection, and frees the blocks that the other process has not returned. Blocks that
 /// it has shared with this process stay valid. Null: no effect.
 BERTH_API void berth_memory_connection_close(berth_memory_connection* connection);
-/// Does what berth_memory_connection_close() does, except that `connection` stays valid until then,
-/// and wakes the threads that wait in it: berth_memory_connection_receive() returns no block, and
-/// berth_memory_connection_share() fails with BERTH_FILE, as do later calls. Null, repeated, and in
-/// a forked child: no effect.
+/// Ends the connection as berth_memory_connection_close() does, but `connection` stays valid until
+/// that call, and wakes the threads that wait in it: berth_memory_connection_receive() returns no
+/// block, and berth_memory_connection_share() fails with BERTH_FILE, as do later calls. Null,
+/// repeated, and in a forked child: no effect.
 BERTH_API void berth_memory_connection_end(berth_memory_connection* connection);
 
 /// Shares `count` live blocks of `pool`, in their order. The first `*shared` of them belong to the

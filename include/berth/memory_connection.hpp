@@ -29,7 +29,7 @@ class DeviceRegistry;
 /// Lifetime  Must be destroyed before the Runtime. Stays valid if the other process, or the
 ///           MemoryConnection, ends first.
 /// Blocking  Destruction waits for all work of the device, because the other process may use the
-///           memory again at once.
+///           memory again immediately.
 /// Threads   One thread at a time.
 /// Fork      In a child made by fork(), destruction has no effect.
 class BERTH_API SharedBlock {
@@ -127,9 +127,9 @@ class BERTH_API MemoryConnection {
 
   /// Whether both ends are open, as far as calls have noticed.
   [[nodiscard]] bool is_open() const;
-  /// Does at once what the destructor does, and wakes the threads that wait in this connection:
-  /// receive() returns nothing, and share() throws FileError, as do later calls. Repeated, and in a
-  /// forked child: no effect.
+  /// Closes the connection immediately, as the destructor does, and wakes the threads that wait in
+  /// this connection: receive() returns nothing, and share() throws FileError, as do later calls.
+  /// Repeated, and in a forked child: no effect.
   void end() noexcept;
 
  private:

@@ -63,8 +63,8 @@ BERTH_API berth_status berth_memory_pool_get_allocator(berth_memory_pool* pool,
 /// The name with the device: "cuda:0/weights". Valid until the pool is closed.
 BERTH_API berth_status berth_memory_pool_get_name(berth_memory_pool* pool, const char** name);
 
-/// Returns all physical memory of the pool to the driver, including that of live blocks; addresses
-/// stay valid. `keep_content`: whether the content is copied to host memory, and back by
+/// Returns all physical memory of the pool to the driver, including the memory of live blocks;
+/// addresses stay valid. `keep_content`: whether the content is copied to host memory, and back by
 /// berth_memory_pool_wake(). 0 bytes if the pool is asleep.
 /// Blocking  Waits for all work of the device and for the copy of the content, as the C++ function.
 /// Errors    BERTH_NOT_SUPPORTED: without virtual memory, or a contiguous pool.
@@ -103,8 +103,8 @@ typedef void (*berth_restored_block)(void* user, void* data, uint32_t what);
 /// allocates again those that have been freed since, at their addresses and on their streams. Then
 /// calls `visit`, unless it is null, for each block: first all that have ended, then all that are
 /// live again, then all others. No driver call; contents do not change; the caller orders the work,
-/// also that of other streams that have used the memory since.
-/// No other thread may allocate from the pool or free its blocks meanwhile.
+/// also the work of other streams that have used the memory since. No other thread may allocate
+/// from the pool or free its blocks meanwhile.
 /// Errors  BERTH_INVALID_ARGUMENT: a checkpoint of another pool; the pool is asleep; a block that
 ///         would be freed was recorded for another stream or is part of a graph; memory that a
 ///         block needs is used by such a block that was freed; the stream of a block has been

@@ -173,19 +173,17 @@ class BERTH_API MemoryPool final : public Allocator {
   [[nodiscard]] bool is_asleep() const;
 
   /// The blocks that are live now, for restore(). For a framework that records several CUDA graphs
-  /// into one pool, and goes back to the state behind an earlier one to record another after it
-  /// (PyTorch's trees of CUDA graphs).
+  /// into one pool, and restores the pool to its state after an earlier graph was recorded, to
+  /// record another graph from there (PyTorch's trees of CUDA graphs).
   /// Errors  InvalidArgument: the pool is not for graphs (MemoryPoolOptions::for_graphs), or this
   ///         is a call from inside on_map or on_unmap.
   [[nodiscard]] PoolCheckpoint checkpoint() const;
   /// Makes exactly those blocks live that were live at the checkpoint: frees all others, and
   /// allocates again those that have been freed since, at their addresses and on their streams.
   /// Blocks that are live now and were live then, with the same address, size, stream and pieces of
-  /// memory, are kept.
-  /// Contents do not change. No driver call; the caller orders the work, also that of other streams
-  /// that have used the memory since. No other thread may
-  /// allocate from the pool or free its blocks meanwhile, because its view of them would be
-  /// outdated.
+  /// memory, are kept. Contents do not change. No driver call; the caller orders the work, also the
+  /// work of other streams that have used the memory since. No other thread may allocate from the
+  /// pool or free its blocks meanwhile, because its view of them would be outdated.
   /// Errors  InvalidArgument: a checkpoint of another pool; the pool is asleep; a block that would
   ///         be freed was recorded for another stream or is part of a graph; memory that a block
   ///         needs is used by such a block that was freed; the stream of a block has been

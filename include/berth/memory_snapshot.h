@@ -75,9 +75,8 @@ enum {
 
 /// Bits of berth_block_info.flags.
 enum {
-  BERTH_BLOCK_HAS_STREAM =
-      1,                     ///< `stream` orders the block; otherwise any stream may use it at once
-  BERTH_BLOCK_CONTINUES = 2  ///< a further block of a stitched allocation: BlockInfo::continues
+  BERTH_BLOCK_HAS_STREAM = 1,  ///< `stream` orders the block; otherwise any stream may use it now
+  BERTH_BLOCK_CONTINUES = 2    ///< a further block of a stitched allocation: BlockInfo::continues
 };
 
 /// One block of a segment.

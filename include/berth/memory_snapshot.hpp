@@ -28,13 +28,13 @@ struct BlockInfo {
   std::size_t bytes_requested;  ///< as requested; 0 if free
   BlockState state;
   /// The stream that orders the block, null for the legacy default stream. nullopt if any stream
-  /// may use it at once: unowned memory, memory of a destroyed stream, and pinned memory.
+  /// may use it immediately: unowned memory, memory of a destroyed stream, and pinned memory.
   std::optional<CUstream_st*> stream;
   /// The caller's address. It equals `address`, unless the allocation is stitched: joined from
   /// blocks in separate places by mapping their memory a second time, side by side.
   std::uintptr_t data = 0;
-  /// true for every block of a stitched allocation but the first: its bytes follow those of another
-  /// block at `data`. Counters of blocks count such an allocation once.
+  /// true for every block of a stitched allocation but the first: its bytes follow the bytes of
+  /// another block at `data`. Counters of blocks count such an allocation once.
   bool continues = false;
 };
 

@@ -90,9 +90,9 @@ struct PinnedGrowthCounters {
 };
 
 /// The caching allocator of page-locked host memory. Blocks are ordered on no stream: a freed block
-/// is reusable at once, unless record_stream() or record_use() named streams that use it. Code that
-/// starts an asynchronous copy from or to a block must record the stream; Copier does it itself. A
-/// stalled copy holds back only the blocks that it uses.
+/// is reusable immediately, unless record_stream() or record_use() named streams that use it. Code
+/// that starts an asynchronous copy from or to a block must record the stream; Copier does it
+/// itself. A stalled copy holds back only the blocks that it uses.
 ///
 /// Sizes    Blocks are rounded up to 512 bytes, which is less than 5 % from 10 KiB on. A block lies
 ///          in one registration, so the driver treats a copy of it as one piece of pinned memory.

@@ -49,7 +49,7 @@ struct PjrtPlugin {
 
 /// The devices of a topology, such as "v5e:2x2x1" of libtpu, without hardware: they can be counted
 /// and described. Creating buffers on them throws NotSupported. `plugin.options` are passed to the
-/// topology, whose options may be others than those of a client.
+/// topology, whose options may differ from the options of a client.
 /// Blocking  As open_pjrt(), with the topology instead of a client.
 /// Errors    As open_pjrt().
 [[nodiscard]] BERTH_API std::unique_ptr<DeviceBackend> open_pjrt_topology(

@@ -23,7 +23,7 @@ struct Report {
 /// Called on the thread that detected the problem, possibly under a lock of berth. So it must not
 /// call berth, nor wait for a thread that does. May be empty: reports are then dropped. Exceptions
 /// that it throws are ignored. If the host has no memory for a message, the sink gets an error that
-/// says so.
+/// states this.
 using ReportSink = std::function<void(const Report&)>;
 
 }  // namespace berth

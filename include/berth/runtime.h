@@ -16,13 +16,13 @@ extern "C" {
 
 /// The owner of the devices, streams, memory and copies of one driver, and of the backends of other
 /// device types. Everything that a function returns for a runtime must be released, freed or closed
-/// before berth_runtime_destroy(), which reports what is not, and closes memory pools: a pool and
-/// its scopes may be closed later, and everything else must not be touched.
+/// before berth_runtime_destroy(), which reports the objects that are not, and closes memory pools:
+/// a pool and its scopes may be closed later, and everything else must not be touched.
 ///
 /// Exit      Functions registered with atexit() may use a runtime that still exists. After the
 ///           driver has shut down, calls that need it return BERTH_DRIVER_ERROR, and functions that
 ///           free or release have no effect.
-/// Signals   No function of berth may be called in a signal handler.
+/// Signals   No berth function may be called in a signal handler.
 /// Fork      In a child made by fork(), functions that need the driver return BERTH_NOT_SUPPORTED,
 ///           and functions that free or release have no effect. The allocator of `cpu` works.
 /// Threads   Every function is safe from any thread, unless its comment says otherwise, but not
@@ -32,15 +32,15 @@ typedef struct berth_runtime berth_runtime;
 typedef enum berth_severity { BERTH_SEVERITY_WARNING = 0, BERTH_SEVERITY_ERROR = 1 } berth_severity;
 
 /// Receives problems that no call can return: one line, valid until the function returns. Called on
-/// the thread that detected the problem, so possibly on several threads at once. Must not throw or
-/// leave by longjmp().
+/// the thread that detected the problem, so possibly on several threads concurrently. Must not
+/// throw or leave by longjmp().
 typedef void (*berth_report_function)(void* user, berth_severity severity, const char* message);
 
 /// Called when device memory is short and berth cannot return more without waiting, with the number
-/// of missing bytes. Frees what it can, and returns whether it freed memory. Called on the thread
-/// that requested memory, so possibly on several threads at once. It may call berth: if an
-/// allocation inside it runs short, the function is not called again, and the allocation may fail.
-/// Must not throw or leave by longjmp().
+/// of missing bytes. Frees memory if it can, and returns whether it freed memory. Called on the
+/// thread that requested memory, so possibly on several threads concurrently. It may call berth: if
+/// an allocation inside it runs short, the function is not called again, and the allocation may
+/// fail. Must not throw or leave by longjmp().
 typedef bool (*berth_pressure_function)(void* user, size_t bytes_needed);
 
 /// A range of device addresses that is mapped for an allocator.

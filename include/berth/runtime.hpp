@@ -71,15 +71,15 @@ struct RuntimeOptions {
 ///           destroyed before it. Its end reports what is still alive, by kind and number:
 ///           allocations, registrations, memory pools, leases, streams, graphs, and guards of its
 ///           thread. It closes the pools and ends the guards, so that their later destructors have
-///           no effect; those of the others are undefined. A Runtime may be destroyed during
-///           process exit, when the driver may already be gone, if no thread uses it any more. If
-///           threads may still use it, as with a static Runtime and threads that are not joined,
-///           create it with `new` and do not destroy it.
+///           no effect; later destructors of the other objects are undefined behavior. A Runtime
+///           may be destroyed during process exit, when the driver may already be gone, if no
+///           thread uses it any more. If threads may still use it, as with a static Runtime and
+///           threads that are not joined, create it with `new` and do not destroy it.
 /// Exit      Functions registered with atexit() and destructors of static objects may call a
 ///           Runtime that still exists. After the driver has shut down, calls that need it throw
 ///           DriverError (CUDA_ERROR_DEINITIALIZED), and frees and destructors do nothing.
-/// Signals   No function of berth, destructors included, may be called in a signal handler: they
-///           lock, allocate and call the driver. Let a handler set a flag.
+/// Signals   No berth function, destructors included, may be called in a signal handler: they lock,
+///           allocate and call the driver. Let a handler set a flag.
 /// Fork      In a child made by fork(), the parts that the parent had created exist, each with its
 ///           own rule; other parts throw NotSupported. No call waits or calls the driver.
 /// Threads   Safe from any thread. Each device's parts are created by their first use.
@@ -112,8 +112,8 @@ class BERTH_API Runtime {
   /// ends: DeviceRegistry, DeviceMap, buffers() and statistics() then serve them.
   /// Errors  As DeviceRegistry::register_backend().
   void register_backend(DeviceType type, std::unique_ptr<DeviceBackend> backend);
-  /// The same with the name of a type, which is registered if it does not exist.
-  /// Errors  Also those of DeviceType::register_name().
+  /// register_backend() with the name of a type, which is registered if it does not exist.
+  /// Errors  Also the errors of DeviceType::register_name().
   void register_backend(std::string_view type, std::unique_ptr<DeviceBackend> backend);
   /// register_backend() with the devices of a PJRT plug-in: open_pjrt().
   /// Blocking  As open_pjrt(): some plug-ins take minutes.
@@ -179,7 +179,7 @@ class BERTH_API Runtime {
   /// Creates a stream outside the pool, which the caller owns.
   /// Errors  InvalidArgument: no such device, or an option out of range. DriverError.
   [[nodiscard]] Stream create_stream(Device device, StreamOptions options = {});
-  /// Records a pooled event behind the work submitted to `stream` so far. For elapsed_ms(), with
+  /// Records a pooled event after the work submitted to `stream` so far. For elapsed_ms(), with
   /// {.timing = true}.
   /// Errors  Those of EventPool::acquire() and EventRef::record(). No event is on lease then.
   [[nodiscard]] EventLease record(StreamRef stream, EventOptions options = {});
@@ -197,7 +197,7 @@ class BERTH_API Runtime {
   std::unique_ptr<State> state_;
 };
 
-/// The Runtime behind a handle of the C ABI (berth_runtime_create()), so that C++, C and other
+/// The Runtime of a handle of the C ABI (berth_runtime_create()), so that C++, C and other
 /// languages in one process share its memory. berth_runtime_destroy() ends it.
 /// Errors  InvalidArgument: null.
 [[nodiscard]] BERTH_API Runtime& runtime_of(berth_runtime* handle);

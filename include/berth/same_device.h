@@ -21,7 +21,7 @@ typedef struct berth_device_argument {
 
 /// Succeeds if all of `count` arguments are on one device, or if there are none. `arguments` may be
 /// null if `count` is 0. `hint` tells the user how to move an argument; {device} in it is replaced
-/// by the device. Null or "": a hint of berth's.
+/// by the device. Null or "": berth's own hint.
 /// Errors  BERTH_INVALID_ARGUMENT: the devices differ, with the names and devices of the arguments
 ///         that are elsewhere.
 BERTH_API berth_status berth_require_same_device(const char* operation,

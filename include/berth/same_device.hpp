@@ -34,8 +34,8 @@ namespace detail {
 /// the framework's own words; {device} in it is replaced by the device: "call .to('{device}')".
 /// Empty: "move it with a copy to cuda:1".
 /// Errors  InvalidArgument: the devices differ. The message names the arguments that are elsewhere,
-///         with their devices. The expected device is that of most arguments, so that the fewest
-///         have to move; of several such devices, the one that comes first.
+///         with their devices. The expected device is the device of most arguments, so that the
+///         fewest have to move; of several such devices, the one that comes first.
 constexpr void require_same_device(std::string_view operation,
                                    std::span<const DeviceArgument> arguments,
                                    std::string_view hint = {}) {

@@ -224,7 +224,7 @@ class BERTH_API Simulator {
   /// launches block. False if `stream` does not exist, if a capture forbids work on it, if the
   /// queue stays full, or if the address that the kernel polls is no multiple of 4.
   bool launch(CUstream_st* stream, const Kernel& kernel);
-  /// The same for a kernel without a name that changes no byte.
+  /// Submits a stand-in for a kernel without a name that changes no byte.
   bool launch(CUstream_st* stream, std::uint64_t duration_ns,
               const std::vector<MemoryUse>& uses = {});
 
@@ -255,7 +255,8 @@ class BERTH_API Simulator {
   /// without a driver call. From now on the thread is ordered after the work that wrote that value:
   /// a value write, or a copy, fill or stand-in for a kernel of at most 8 bytes. Without `value`:
   /// after the work that wrote the word last. A program under test calls berthSimHostObserves
-  /// instead (docs/simulator.md, "Host threads"), and likewise for the functions below.
+  /// instead; there is such a function for each of the functions below, too (docs/simulator.md,
+  /// "Host threads").
   void host_observes(const void* word, std::optional<std::uint64_t> value = std::nullopt);
 
   /// Waits of the calling thread from now on order `actor`; null: the thread itself again. Returns
@@ -276,7 +277,7 @@ class BERTH_API Simulator {
   void host_reuses(const void* start, std::size_t bytes);
 
   /// Findings name the `bytes` at `start` as `name`: "writes 64 B at 0x7f0000000000 (name)", or
-  /// "(name + 16)" behind its beginning. Memory of any kind; each part of it until it is freed,
+  /// "(name + 16)" after its beginning. Memory of any kind; each part of it until it is freed,
   /// unmapped or named again. An empty name removes names. A program under test calls
   /// berthSimNameMemory, or NVTX (docs/simulator.md, "Names of memory").
   void name_memory(const void* start, std::size_t bytes, std::string_view name);
@@ -285,8 +286,8 @@ class BERTH_API Simulator {
   /// found nothing, or with checks=off.
   std::vector<std::string> take_findings();
 
-  /// The bytes behind a device or pinned address now, whether or not work is pending. Empty if part
-  /// of the range does not exist.
+  /// The bytes at a device or pinned address now, whether or not work is pending. Empty if part of
+  /// the range does not exist.
   [[nodiscard]] std::vector<unsigned char> peek(std::uint64_t address, std::size_t bytes) const;
 
   /// Calls of a function so far, by its name without version suffix ("cuMemAlloc"), including

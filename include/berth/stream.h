@@ -75,8 +75,8 @@ BERTH_API berth_status berth_stream_is_done(berth_stream stream, bool* is_done);
 /// Errors  As berth_stream_is_done().
 BERTH_API berth_status berth_stream_sync(berth_stream stream);
 
-/// The calling thread's current stream on `device`: that of the innermost guard, or the legacy
-/// default stream.
+/// The calling thread's current stream on `device`: the stream of the innermost guard, or the
+/// legacy default stream.
 BERTH_API berth_status berth_stream_get_current(berth_runtime* runtime, berth_device device,
                                                 berth_stream* stream);
 

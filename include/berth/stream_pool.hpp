@@ -33,7 +33,7 @@ struct PooledStream {
 /// Options of a StreamPool.
 struct StreamPoolOptions {
   /// Maximum number of streams of one priority, 1 or more; streams that captures still hold are not
-  /// counted. More than 128 cannot run at once on any current GPU (CUDA C++ Programming Guide,
+  /// counted. More than 128 cannot run concurrently on any current GPU (CUDA C++ Programming Guide,
   /// "Compute Capabilities": resident grids per device).
   std::size_t streams_max = 128;
   StreamShortage on_shortage = StreamShortage::share;
@@ -64,8 +64,8 @@ class BERTH_API StreamPool {
   StreamPool(const StreamPool&) = delete;
   StreamPool& operator=(const StreamPool&) = delete;
 
-  /// Leases a stream. `priority` is that of StreamOptions. Prefers the stream that the calling
-  /// thread returned last.
+  /// Leases a stream. `priority` is as in StreamOptions. Prefers the stream that the calling thread
+  /// returned last.
   /// Errors  InvalidArgument: priority above 0. Exhausted: StreamShortage::fail. DriverError: the
   ///         driver cannot create a stream.
   Lease<StreamPool> acquire(int priority = 0);

@@ -18,7 +18,7 @@ namespace berth {
 enum class TraceOp : std::uint8_t {
   init_alloc,      ///< a block that was live before recording began
   alloc,           ///< a block is handed out
-  free,            ///< freed and reusable at once
+  free,            ///< freed and immediately reusable
   free_requested,  ///< freed by the program, while another stream may still use it
   free_completed,  ///< reusable from here on
   init_segment,    ///< from here on: events of the recorded allocator, and markers; id may be -1
@@ -68,8 +68,8 @@ struct TraceOptions {
 ///           more than `options.host_bytes_max`.
 /// Threads   Safe from any thread.
 [[nodiscard]] BERTH_API Trace read_trace(const std::string& path, const TraceOptions& options = {});
-/// The same from memory; `name` is the file name in errors. `content` itself counts towards the
-/// limit.
+/// Reads a trace from memory, as read_trace() does; `name` is the file name in errors. `content`
+/// itself counts towards the limit.
 [[nodiscard]] BERTH_API Trace parse_trace(const std::string& name, std::string_view content,
                                           const TraceOptions& options = {});
 

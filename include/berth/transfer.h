@@ -32,31 +32,31 @@ typedef struct berth_transfer_options {
   /// fails, it is not called, and nothing uses the memory any more.
   void (*release)(void* owner);
   void* owner;       ///< of both source and target; passed to release, may be null
-  int has_priority;  ///< 1: `priority` applies; 0: that of the stream
+  int has_priority;  ///< 1: `priority` applies; 0: the priority of the stream applies
   int priority;      ///< of the host work; lower numbers go first
   /// Of copies between host memory and buffers (device_backend.h); no effect on others. 0: the
-  /// backend makes the copy by one call. Otherwise a thread of berth makes it in parts of this
-  /// size, so that it reports progress and can be cancelled: 64 KiB or more, a multiple of 4 KiB. A
-  /// copy that is not larger than one part is made by one call.
+  /// backend makes the copy by one call. Otherwise a berth thread makes it in parts of this size,
+  /// so that it reports progress and can be cancelled: 64 KiB or more, a multiple of 4 KiB. A copy
+  /// that is not larger than one part is made by one call.
   size_t part_bytes;
 } berth_transfer_options;
 
 #define BERTH_TRANSFER_OPTIONS_INIT \
   { sizeof(berth_transfer_options), NULL, NULL, NULL, NULL, 0, 0, 0 }
 
-/// As berth_copy_async(), but returns at once: source and target must stay valid, and the source
-/// unchanged, until the transfer is over, for every kind of memory. Null `options`: the defaults.
-/// `transfer` may be null; otherwise it must be released before the runtime is destroyed.
+/// As berth_copy_async(), but returns immediately: source and target must stay valid, and the
+/// source unchanged, until the transfer is over, for every kind of memory. Null `options`: the
+/// defaults. `transfer` may be null; otherwise it must be released before the runtime is destroyed.
 /// Errors  As berth_copy_async(). BERTH_STREAM_CAPTURED: also for options on a captured stream.
 BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target,
                                             const void* source, size_t bytes, berth_stream stream,
                                             const berth_transfer_options* options,
                                             berth_transfer** transfer);
-/// The same in the order of two streams: the copy begins when the earlier work of both is done, and
-/// later work of both begins when the copy is done. It is submitted to `target_stream` if that is a
-/// stream of the device of either side, else to `source_stream`, which must then be one. If one of
-/// the two is null (all zeros), as that of a side in host memory may be, the other one orders the
-/// copy alone.
+/// berth_transfer_start() in the order of two streams: the copy begins when the earlier work of
+/// both is done, and later work of both begins when the copy is done. It is submitted to
+/// `target_stream` if that is a stream of the device of either side, else to `source_stream`, which
+/// must then be one. The stream of a side in host memory may be null (all zeros): the other stream
+/// then orders the copy alone.
 /// Errors  BERTH_STREAM_CAPTURED also: only one of the two is captured, or they belong to different
 ///         captures.
 BERTH_API berth_status berth_transfer_start_between(berth_runtime* runtime, void* target,
@@ -76,7 +76,7 @@ BERTH_API berth_status berth_transfer_start_rows(berth_runtime* runtime, void* t
                                                  berth_stream stream,
                                                  const berth_transfer_options* options,
                                                  berth_transfer** transfer);
-/// The same in the order of two streams, as berth_transfer_start_between().
+/// berth_transfer_start_rows() in the order of two streams, as berth_transfer_start_between().
 BERTH_API berth_status berth_transfer_start_rows_between(
     berth_runtime* runtime, void* target, size_t target_pitch, const void* source,
     size_t source_pitch, size_t row_bytes, size_t rows, berth_stream target_stream,
@@ -89,8 +89,8 @@ typedef struct berth_copy_range {
   size_t bytes;
 } berth_copy_range;
 
-/// berth_transfer_start() for many copies at once, without order among them, with one transfer for
-/// all. Null with a `count` of 0: no effect.
+/// berth_transfer_start() for many copies in one call, without order among them, with one transfer
+/// for all. Null with a `count` of 0: no effect.
 /// Errors  BERTH_INVALID_ARGUMENT also: a target that overlaps another range of the batch; nothing
 ///         has been copied then. After other errors, some copies may have been made.
 BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
@@ -98,8 +98,8 @@ BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
                                                   berth_stream stream,
                                                   const berth_transfer_options* options,
                                                   berth_transfer** transfer);
-/// The same in the order of two streams, as berth_transfer_start_between(); one of them must suit
-/// all copies.
+/// berth_transfer_start_batch() in the order of two streams, as berth_transfer_start_between(); one
+/// of them must suit all copies.
 BERTH_API berth_status berth_transfer_start_batch_between(berth_runtime* runtime,
                                                           const berth_copy_range* copies,
                                                           size_t count, berth_stream target_stream,
@@ -123,7 +123,8 @@ BERTH_API berth_status berth_transfer_get_bytes(berth_transfer* transfer, size_t
 ///         BERTH_OUT_OF_MEMORY: the backend reports it, or the process has no memory for a copy in
 ///         parts or of a file; and BERTH_BACKEND_ERROR, BERTH_NOT_SUPPORTED,
 ///         BERTH_INVALID_ARGUMENT: the backend reports it. BERTH_INTERNAL_ERROR: a backend in C++
-///         reports an exception that is none of berth's. BERTH_NOT_SUPPORTED also: a forked child.
+///         reports an exception that is not a berth::Error. BERTH_NOT_SUPPORTED also: a forked
+///         child.
 BERTH_API berth_status berth_transfer_wait(berth_transfer* transfer);
 /// berth_transfer_wait() and berth_transfer_release() in one call, for `return` and BERTH_TRY().
 /// The handle is released also if the transfer has failed.

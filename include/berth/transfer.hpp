@@ -25,8 +25,8 @@ struct TransferOptions {
   /// keep_all() makes one of several. No destructor waits for either side then, so the owner of one
   /// side alone leaves the other one unprotected. Null: the caller keeps both sides valid, and the
   /// destructor of Transfer waits while threads access them. It is released on a thread that starts
-  /// or awaits the transfer, or on a thread of berth's. Its destructor may call CUDA and berth, but
-  /// must not wait for work of the device, and delays the release of others if it blocks.
+  /// or awaits the transfer, or on a berth thread. Its destructor may call CUDA and berth, but must
+  /// not wait for work of the device, and delays the release of other objects if it blocks.
   std::shared_ptr<const void> keep_alive = nullptr;
   /// The order of the host work of copies; lower numbers go first. nullopt: the stream's priority.
   std::optional<int> priority = std::nullopt;
@@ -34,17 +34,17 @@ struct TransferOptions {
   /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty: no
   /// call.
   std::function<void(std::exception_ptr failure)> on_done = nullptr;
-  /// Of copies between host memory and buffers of backends (DeviceBuffers); no effect on others.
-  /// 0: the backend makes the copy by one call. Otherwise a thread of berth makes it in parts of
-  /// this size, two at a time, so that bytes_done() grows with each part and cancel() ends the copy
+  /// Of copies between host memory and buffers of backends (DeviceBuffers); no effect on others. 0:
+  /// the backend makes the copy by one call. Otherwise a berth thread makes it in parts of this
+  /// size, two at a time, so that bytes_done() grows with each part and cancel() ends the copy
   /// between two parts. 64 KiB or more, a multiple of 4 KiB; no maximum. A copy that is not larger
   /// than one part is made by one call.
   std::size_t part_bytes = 0;
 };
 
 /// One owner of all `owners`, for TransferOptions::keep_alive: shared pointers, tensors, or other
-/// objects that keep memory valid. Pass those of the source and of the target:
-/// `{.keep_alive = keep_all(target, source)}`.
+/// objects that keep memory valid. Pass the owners of the source and of the target: `{.keep_alive =
+/// keep_all(target, source)}`.
 /// Errors  InvalidArgument: one of them is null, so that it keeps nothing.
 template <class... Owners>
 [[nodiscard]] std::shared_ptr<const void> keep_all(Owners... owners) {
@@ -67,12 +67,12 @@ template <class... Owners>
 /// empty one is done, with 0 bytes. Must not outlive its Runtime, whose end reports the events that
 /// live transfers of direct copies hold; others hold none.
 ///
-/// Lifetime  The destructor of the last copy waits until no thread of berth's will access pageable
-///           memory of the transfer again, unless there is TransferOptions::keep_alive. So
-///           a source or a target that is declared before its Transfer stays valid long enough,
-///           even if an exception leaves the scope. The destructor does not wait for the use of
-///           device and pinned memory, which follows the rules of streams. After detach() it does
-///           not wait at all.
+/// Lifetime  The destructor of the last copy waits until no berth thread will access pageable
+///           memory of the transfer again, unless there is TransferOptions::keep_alive. So a source
+///           or a target that is declared before its Transfer stays valid long enough, even if an
+///           exception leaves the scope. The destructor does not wait for the use of device and
+///           pinned memory, which follows the rules of streams. After detach() it does not wait at
+///           all.
 /// Failures  wait() throws the failure, failure() returns it, and on_done receives it. If none of
 ///           them has done so when the transfer is over and its last copy is destroyed, the failure
 ///           of a copy through staging memory (a file that cannot be read, a driver call that
@@ -80,7 +80,7 @@ template <class... Owners>
 ///           because events and streams do not report it.
 /// Threads   Safe from any thread, as long as no thread assigns to the same object. Inside a CUDA
 ///           host callback, call only bytes(), cancel() and detach(): the other functions may call
-///           the driver, or wait for work behind the callback.
+///           the driver, or wait for work that is queued after the callback.
 /// Fork      In a child made by fork(), queries and waits fail with NotSupported, and all other
 ///           functions do nothing.
 class BERTH_API Transfer {
@@ -96,9 +96,9 @@ class BERTH_API Transfer {
   /// memory. It watches a transfer of a buffer for up to 200 us, which is processor time, before it
   /// sleeps.
   /// Errors  The failure: DriverError, Cancelled, FileError. Of a transfer of a buffer also
-  ///         std::bad_alloc (no memory for a copy in parts or of a file), and what the backend has
-  ///         reported: BackendError, OutOfMemory, NotSupported, InvalidArgument, or an exception of
-  ///         another type from a backend of the program.
+  ///         std::bad_alloc (no memory for a copy in parts or of a file), and the failure that the
+  ///         backend has reported: BackendError, OutOfMemory, NotSupported, InvalidArgument, or an
+  ///         exception of another type from a backend of the program.
   void wait() const;
   /// The failure, as far as it is known; null if there is none, or the transfer is pending.
   [[nodiscard]] std::exception_ptr failure() const noexcept;

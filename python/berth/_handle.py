@@ -21,7 +21,7 @@ _callers: weakref.WeakSet[RuntimeHandle] = weakref.WeakSet()
 
 @atexit.register
 def _end() -> None:
-    """No thread of berth or of the program enters the interpreter through berth any more."""
+    """No thread, of berth or the program, enters the interpreter through berth any more."""
     ALIVE.clear()
     for handle in list(_callers):
         pointer = handle.pointer

@@ -37,7 +37,7 @@ class RawMemory:
     def free(self, address: int, stream: int | None) -> None:
         """Frees a block after the work submitted to the CUstream; None: no work uses the block.
 
-        If no event can be recorded behind that work, waits for it.
+        If no event can be recorded after that work, waits for it.
         """
         if not address:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 class Error(RuntimeError):
-    """A call of berth failed. No state is lost, and later calls work."""
+    """A berth call failed. No state is lost, and later calls work."""
 
     #: The code of the driver or of a backend; 0 if no such call failed.
     driver_code: int = 0

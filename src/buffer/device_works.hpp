@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies each device that was copied part by part.
+// The part-by-part copiers, one for each backend device that such a copy has used.
 #pragma once
 
 #include <cstddef>

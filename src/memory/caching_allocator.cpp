@@ -196,7 +196,7 @@ CachingAllocator::Returned CachingAllocator::release_idle_now(std::size_t bytes)
     const MutexLock lock(heap_.mutex);
     keeps_free_memory = heap_.keeps_memory || heap_.is_asleep;
   }
-  if (keeps_free_memory) return release_idle(0, {});  // what the driver has refused before
+  if (keeps_free_memory) return release_idle(0, {});  // memory that the driver refused before
   return release_idle(bytes, order_.idle());
 }
 
@@ -227,7 +227,7 @@ CachingAllocator::Returned CachingAllocator::try_release(std::size_t bytes, Host
   if (wait == HostWait::no || released.bytes >= bytes || heap_.keeps_memory || is_asleep()) {
     return released;
   }
-  const auto add = [&released](const Returned& more) {  // may return what was refused before
+  const auto add = [&released](const Returned& more) {  // may return memory that was refused
     const bool decides = more.bytes > 0 || more.refusal;
     released = {released.bytes + more.bytes, decides ? more.refusal : released.refusal};
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core of the device allocator and the pinned allocator. A request that the thread's own
-// ThreadCache can serve takes no lock. All others go down one ladder, a table of rungs. The
+// ThreadCache can serve takes no lock. All others take the rungs of one ladder, a table. The
 // allocator composes a heap shared by threads (SharedHeap), the order between streams (StreamOrder)
 // and the source of memory (Reserve).
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One allocation on its way down the ladder: the request, and the state of the rungs.
+// One allocation on the ladder: the request, and the state of the rungs.
 #pragma once
 
 #include <cstddef>

@@ -58,7 +58,7 @@ std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
   }
   for (std::size_t more = 1; more > 0 && given_back < bytes; given_back += more) {
     const DriverRefusal before = std::exchange(refusal_, {});
-    more = give_back_some(bytes - given_back, idle);  // tries again what was refused before
+    more = give_back_some(bytes - given_back, idle);  // tries again to return refused memory
     if (more == 0 && !refusal_) refusal_ = before;
   }
   return given_back;

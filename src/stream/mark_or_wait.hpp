@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of the work that a stream holds, for memory that this work uses. A stream that ends is
-// asked about it for the last time, so what is known afterwards has to be enough.
+// The end of the work that a stream holds, for memory that this work uses. berth queries an ending
+// stream once; all later decisions use the result.
 #pragma once
 
 #include <cstdint>

@@ -152,19 +152,20 @@ class BlockUses {
   };
   /// The owners whose blocks are delayed by marks with an event.
   [[nodiscard]] std::vector<OwnerId> owners_held_up() const;
-  /// The mark behind which `bytes` of `owner` become free, or all that one stream delays: of the
-  /// stream with the oldest such mark. nullopt if no mark with an event delays a block of `owner`.
+  /// The mark after which `bytes` of `owner` become free, or all blocks that one stream delays: of
+  /// the stream with the oldest such mark. nullopt if no mark with an event delays a block of
+  /// `owner`.
   [[nodiscard]] std::optional<Awaited> awaited_by(OwnerId owner, std::size_t bytes) const;
-  /// The stream of `owner` waits for that mark: as pass(), for blocks of `owner` only, up to that
-  /// mark.
+  /// The stream of `owner` waits for that mark: as complete(), for blocks of `owner` only, up to
+  /// that mark.
   template <class Visit>
   std::size_t complete_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
     return complete_some(
         owner, awaited, [](const Entry&) { return true; }, visit);
   }
   /// Another stream waits for that mark, and for all work that the owner's stream had at the time
-  /// `freed_by`: the same, for blocks freed by then that no other mark delays. (A block with two
-  /// marks would be free after the second, but the stream has not waited for the first.)
+  /// `freed_by`: as complete_for(), for blocks freed by then that no other mark delays. (A block
+  /// with two marks would be free after the second, but the stream has not waited for the first.)
   template <class Visit>
   std::size_t complete_for_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
                                  const Visit& visit) {
