@@ -19,9 +19,9 @@ NOT_MEASURED = "not measured yet"
 
 HEAD = """# On GPUs
 
-How berth and the driver behave on hardware. `campaign/gpu_page.py` writes this page from the JSON
-results of campaigns. The results of a campaign are kept in `docs/gpu/<name>`. Where hardware and
-the simulated driver disagree, the hardware is right.
+The planned measurements of berth and the driver on hardware, and the results so far.
+`campaign/gpu_page.py` writes this page from the JSON results of campaigns, which are kept in
+`docs/gpu/<name>`. Where hardware and the simulated driver disagree, the hardware is right.
 
 ## How to measure
 
