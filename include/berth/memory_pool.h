@@ -23,7 +23,7 @@ extern "C" {
 #define BERTH_MEMORY_POOL_FOR_GRAPHS UINT64_C(1)
 /// A flag of berth_memory_pool_options, for blocks that other processes (berth_memory_connection),
 /// network cards or resident kernels use: each block lies in one physical allocation, which stays
-/// at its address. Free memory in separate allocations is not joined, and the pool cannot sleep.
+/// at its address. Free memory in separate allocations is not stitched, and the pool cannot sleep.
 #define BERTH_MEMORY_POOL_CONTIGUOUS UINT64_C(2)
 /// A flag of berth_memory_pool_options, only with BERTH_MEMORY_POOL_CONTIGUOUS: physical memory can
 /// have fabric handles, by which other machines of a multi-node NVLink domain import it.

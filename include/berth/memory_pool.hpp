@@ -46,9 +46,9 @@ struct MemoryPoolOptions {
   /// exportable and RDMA-capable if the device supports it (MemoryProperties).
   ///
   /// Requests below half of DeviceAllocatorOptions::segment_bytes share allocations of that size,
-  /// and others get one of their own. Free memory in separate allocations is not joined, so such a
-  /// pool needs more memory than others, and it cannot sleep. With for_graphs, both apply: physical
-  /// memory stays until the pool is closed.
+  /// and others get one of their own. Free memory in separate allocations is not stitched, so such
+  /// a pool needs more memory than others, and it cannot sleep. With for_graphs, both apply:
+  /// physical memory stays until the pool is closed.
   bool contiguous = false;
 
   /// true, with `contiguous`: physical memory can also have fabric handles
@@ -106,7 +106,7 @@ struct RestoredBlocks {
 /// after they are freed, when memory is trimmed or short, or when a pool is created or closed,
 /// which waits for that work. A pool takes address space, not memory: up to 33 times the device's
 /// size, which leaves room for about fifty pools on a device of 80 GiB. With less address space,
-/// less free memory in separate places can be joined.
+/// less free memory in separate places can be stitched.
 ///
 /// Lifetime  Handles and scopes must be destroyed before the Runtime. Its end reports open pools by
 ///           name and closes them, with their live blocks. Handles and scopes that outlive it can

@@ -30,7 +30,7 @@ struct BlockInfo {
   /// The stream that orders the block, null for the legacy default stream. nullopt if any stream
   /// may use it immediately: unowned memory, memory of a destroyed stream, and pinned memory.
   std::optional<CUstream_st*> stream;
-  /// The caller's address. It equals `address`, unless the allocation is stitched: joined from
+  /// The caller's address. It equals `address`, unless the allocation is stitched: made of
   /// blocks in separate places by mapping their memory a second time, side by side.
   std::uintptr_t data = 0;
   /// true for every block of a stitched allocation but the first: its bytes follow the bytes of

@@ -146,7 +146,7 @@ class Pool:
         """`options`: those of berth.DeviceMemory.create_pool()."""
         if is_enabled():
             raise errors.NotSupported(
-                "berth is the allocator of all tensors; accepted: berth.torch.runtime() and its pools"
+                "berth is the allocator of all tensors; accepted: pools of berth.torch.runtime()"
             )
         torch = _torch()
         self._torch = torch

@@ -63,7 +63,7 @@ class Backend:
             raise errors.NotSupported("berth keeps the content of a pool in host memory, not files")
         if cpu_backup_backend not in (None, "pinned"):
             raise errors.NotSupported(
-                f'"cpu_backup_backend" is {cpu_backup_backend!r}; accepted with berth: None, "pinned"'
+                f'"cpu_backup_backend" is {cpu_backup_backend!r}; accepted: None, "pinned"'
             )
         key = _Key(tag, enable_cpu_backup, self._torch.cuda.current_device())
         if any(pool.pool.is_asleep for _, pool in self._of(tag)):
