@@ -35,8 +35,7 @@ class Stream(Unique):
             _abi.library.berth_stream_acquire(runtime.get(), device, priority, ctypes.byref(value))
         finally:
             if not value.context:
-                runtime.end(_KIND, stream)
-                stream._is_leased = False
+                stream.release()
         return stream
 
     @classmethod
@@ -82,6 +81,9 @@ class Stream(Unique):
     def release(self) -> None:
         """Returns a pooled stream to its pool; work may be pending. Repeated: no effect."""
         if not self._is_leased or not self._runtime.end(_KIND, self):
+            return
+        if not self._value.context:  # it could not be created, or the handler of a signal raised
+            self._is_leased = False
             return
         try:
             _abi.library.berth_stream_release(self._runtime.get(), self._value)
