@@ -109,7 +109,12 @@ TEST_CASE_FIXTURE(DlpackTest, "a block stays with the caller if its export is re
                     InvalidArgument);
     CHECK(block.bytes() == 24);
   }
-  for (const Shape& shape : {Shape{}, Shape{0}, Shape{6}}) {
+  for (const dlpack::DataType type : {DataType{kFloat32.code, 0}, DataType{kFloat32.code, 32, 0}}) {
+    CHECK_THROWS_AS(static_cast<void>(dlpack::export_tensor(std::move(block), Shape{6}, type)),
+                    InvalidArgument);
+    CHECK(block.bytes() == 24);
+  }
+  for (const Shape& shape : {Shape{}, Shape{0}, Shape{6}, Shape{0, INT64_MAX, INT64_MAX}}) {
     ImportedTensor tensor(dlpack::export_tensor(memory.allocate(24, own), shape, kFloat32));
     CHECK(tensor.is_contiguous());
   }

@@ -3,6 +3,8 @@
 // so that a pointer to one is a pointer to the struct of the same meaning in <dlpack/dlpack.h>.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -83,9 +85,11 @@ enum class HostKind { pageable, pinned };
 
 /// Gives a block to another library, C-contiguous. Its deleter, on any thread, frees the block,
 /// which the Runtime must outlive. `consumer`, if any, waits for the work on the block, and the
-/// block's reuse for the work that it holds when the block is freed.
-/// Errors  InvalidArgument: the shape has a negative extent, or takes more than the block has.
-///         Errors of Runtime::record() and Allocation::record_stream(). `memory` is then unchanged.
+/// block's reuse for the work that it holds when the block is freed. An Allocation of 0 bytes has
+/// no device: it is exported as memory of `cpu`.
+/// Errors  InvalidArgument: a data type of 0 bits or lanes; the shape has a negative extent, or
+///         takes more than the block has. Errors of Runtime::record() and
+///         Allocation::record_stream(). `memory` is then unchanged.
 [[nodiscard]] inline ManagedTensor* export_tensor(Allocation&& memory,
                                                   std::span<const std::int64_t> shape,
                                                   DataType dtype,
@@ -100,11 +104,17 @@ enum class HostKind { pageable, pinned };
   auto owner = std::make_unique<Owner>();
   owner->shape.assign(shape.begin(), shape.end());
   owner->strides.resize(shape.size());
+  if (dtype.bits == 0 || dtype.lanes == 0)
+    throw InvalidArgument("the data type has " + std::to_string(dtype.bits) + " bits and " +
+                          std::to_string(dtype.lanes) + " lanes; accepted: 1 or more of each");
+  const bool is_empty = std::ranges::find(shape, 0) != shape.end();
   std::size_t elements = 1;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     owner->strides[axis] = static_cast<std::int64_t>(elements);
-    if (shape[axis] < 0 ||
-        __builtin_mul_overflow(elements, static_cast<std::size_t>(shape[axis]), &elements))
+    const bool is_too_large =
+        __builtin_mul_overflow(elements, static_cast<std::size_t>(shape[axis]), &elements);
+    if (is_too_large && is_empty) elements = 0;
+    if (shape[axis] < 0 || (is_too_large && !is_empty))
       throw InvalidArgument("the extent " + std::to_string(shape[axis]) + " of axis " +
                             std::to_string(axis) + " is not accepted");
   }
