@@ -110,7 +110,7 @@ RuntimeOptions to_options(const berth_runtime_options& from, const Gate& gate) {
 }  // namespace
 
 Runtime& berth::runtime_of(berth_runtime* handle) {
-  return require(handle, "handle").runtime;
+  return require(handle, "runtime").runtime;
 }
 
 berth_status berth_runtime_create(const berth_runtime_options* options, berth_runtime** runtime) {

@@ -10,7 +10,9 @@ namespace berth {
 namespace {
 
 std::string exact(std::size_t bytes) {
-  return format_text("{} ({} B)", format_bytes(bytes), bytes);
+  const std::string rounded = format_bytes(bytes);
+  const std::string all = format_text("{} B", bytes);
+  return rounded == all ? all : format_text("{} ({})", rounded, all);
 }
 
 void append_limit(std::string& text, std::size_t bytes) {

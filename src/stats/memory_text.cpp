@@ -58,9 +58,9 @@ void append_overview(std::string& text, const MemorySnapshot& snapshot) {
 }
 
 void append_gauges(std::string& text, const MemoryCounters& counters) {
-  add(text, "  {:<16}  {:>11}  {:>11}", "", "current", "peak");
+  add(text, "  {:<18}  {:>11}  {:>11}", "", "current", "peak");
 #define BERTH_ADD_GAUGE(name, help)                                                        \
-  add(text, "  {:<16}  {:>11}  {:>11}", #name, format_gauge(#name, counters.name.current), \
+  add(text, "  {:<18}  {:>11}  {:>11}", #name, format_gauge(#name, counters.name.current), \
       format_gauge(#name, counters.name.peak));
   BERTH_MEMORY_GAUGES(BERTH_ADD_GAUGE)
 #undef BERTH_ADD_GAUGE

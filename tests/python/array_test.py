@@ -110,7 +110,7 @@ class ExportTest(unittest.TestCase):
         counters = self.memory.counters
         block = self.memory.allocate(1000)
         first, second = (take(block.__dlpack__()) for _ in range(2))
-        with self.assertRaisesRegex(berth.InvalidArgument, "exported 2 times"):
+        with self.assertRaisesRegex(berth.InvalidArgument, "used by 2 importers"):
             block.free()
         del block
         gc.collect()

@@ -73,6 +73,12 @@ cupy.cuda = types.SimpleNamespace(
 import berth.cupy  # noqa: E402  the stand-in comes first
 
 
+def lookalike():
+    """The simulated driver as libcuda."""
+    folder = os.path.dirname(os.path.realpath(os.environ["BERTH_LIBRARY"]))
+    return ctypes.CDLL(os.path.join(folder, "sim", "exports", "libcuda.so.1"))
+
+
 class CupyTest(unittest.TestCase):
     def setUp(self):
         self.runtime = berth.cupy.runtime()
@@ -117,6 +123,26 @@ class CupyTest(unittest.TestCase):
         self.assertIsNone(allocator.malloc(0))
         allocator.free(None)
         allocator.free(ctypes.addressof(ctypes.c_int()))
+
+    def test_a_capture_survives_a_free(self):
+        driver = lookalike()
+        context, stream, graph = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.assertEqual(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), 0)
+        self.assertEqual(driver.cuCtxPushCurrent_v2(context), 0)
+        blocking, relaxed = 0, 2
+        self.assertEqual(driver.cuStreamCreate(ctypes.byref(stream), blocking), 0)
+        berth.cupy.enable(stream_ordered=False)
+        allocator = chosen["device"].__self__.source.__self__
+        block = allocator.malloc(MIB)
+        self.assertEqual(driver.cuStreamBeginCapture_v2(stream, relaxed), 0)
+        allocator.free(block)
+        self.assertEqual(self.memory.counters().blocks_allocated.current, self.before + 1)
+        self.assertEqual(driver.cuStreamEndCapture(stream, ctypes.byref(graph)), 0)
+        allocator.free(block)
+        self.assertEqual(driver.cuGraphDestroy(graph), 0)
+        self.assertEqual(driver.cuStreamDestroy_v2(stream), 0)
+        self.assertEqual(driver.cuCtxPopCurrent_v2(ctypes.byref(context)), 0)
+        self.assertEqual(driver.cuDevicePrimaryCtxRelease_v2(0), 0)
 
     def test_pinned(self):
         berth.cupy.enable()

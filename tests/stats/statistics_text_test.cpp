@@ -76,18 +76,18 @@ cuda:0
   cached    7.50 MiB in 2 holes, the largest 5.00 MiB
   waste     150.0 %: peak reserved 15.0 MiB / peak requested 6.00 MiB - 1
 
-                        current         peak
-  bytes_requested      3.00 MiB     6.00 MiB
-  bytes_allocated      4.00 MiB     7.00 MiB
-  bytes_active         5.00 MiB     8.00 MiB
-  bytes_reserved       11.5 MiB     15.0 MiB
-  blocks_allocated            2           20
-  blocks_pending              1           10
-  blocks_free                 2           30
-  bytes_metadata       96.0 KiB      192 KiB
-  bytes_asleep         1.00 MiB     4.00 MiB
-  blocks_in_graphs            1            3
-  bytes_unreturnable         512 KiB     1.00 MiB
+                          current         peak
+  bytes_requested        3.00 MiB     6.00 MiB
+  bytes_allocated        4.00 MiB     7.00 MiB
+  bytes_active           5.00 MiB     8.00 MiB
+  bytes_reserved         11.5 MiB     15.0 MiB
+  blocks_allocated              2           20
+  blocks_pending                1           10
+  blocks_free                   2           30
+  bytes_metadata         96.0 KiB      192 KiB
+  bytes_asleep           1.00 MiB     4.00 MiB
+  blocks_in_graphs              1            3
+  bytes_unreturnable      512 KiB     1.00 MiB
 
   allocations      1,234,567  allocations that succeeded
   frees            1,234,565  frees
