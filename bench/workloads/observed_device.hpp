@@ -8,12 +8,12 @@
 
 #include "berth/stream.hpp"
 
-#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/copy_sides.hpp"
 #include "copy/operand/linear_copy.hpp"
 
 namespace berth::bench {
 
-class ObservedDevice final : public DeviceEnd {
+class ObservedDevice final : public DeviceSide {
  public:
   ObservedDevice(std::byte* data, std::function<void()> before)
       : memory_(data), before_(std::move(before)) {}

@@ -10,7 +10,7 @@
 #include "berth/bytes.hpp"
 #include "berth/runtime.hpp"
 
-#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/copy_sides.hpp"
 #include "sim/simulator.hpp"
 #include "support/measured_simulator.hpp"
 

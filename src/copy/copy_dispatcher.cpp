@@ -157,7 +157,7 @@ Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest reques
 }
 
 Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request) {
-  BERTH_CHECK(shape.from().is_host() != shape.to().is_host());  // the host has one end
+  BERTH_CHECK(shape.from().is_host() != shape.to().is_host());  // the host has one side
   const auto direction = shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
   const bool is_to_device = direction == CopyDirection::to_device;
   const bool is_by_caller = is_to_device || !request.returns_transfer;
@@ -173,8 +173,8 @@ Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request
   }
   shape.record_blocks_before(pinned_, request.stream);
   StagedRoute route{.direction = direction,
-                    .host = shape.host_end(direction),
-                    .device = shape.device_end(direction),
+                    .host = shape.host_side(direction),
+                    .device = shape.device_side(direction),
                     .bytes = shape.bytes(),
                     .is_read_at_once = is_to_device && !request.returns_transfer,
                     .keep_alive = request.options.keep_alive};
@@ -188,11 +188,11 @@ Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request
     return {};
   }
   const bool is_borrowed = shape.has_pageable() && request.options.keep_alive == nullptr;
-  const auto host_side =
-      is_borrowed ? StagedTransfer::HostSide::borrowed : StagedTransfer::HostSide::owned;
+  const auto host_memory =
+      is_borrowed ? StagedTransfer::HostMemory::borrowed : StagedTransfer::HostMemory::owned;
   std::shared_ptr<StagedTransfer> transfer;
   try {
-    transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_side);
+    transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_memory);
     shape.record_blocks_after(request.stream);
   } catch (...) {
     staged_.work().complete(copy);
@@ -208,8 +208,8 @@ Transfer CopyDispatcher::copy_by_driver(const CopyShape& shape, CopyRequest requ
 
 Transfer CopyDispatcher::bounce_in(const BounceMemory::Part& part, const CopyShape& shape,
                                    CopyRequest request) {
-  shape.host_end(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
-  const auto device = shape.device_end(CopyDirection::to_device);
+  shape.host_side(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
+  const auto device = shape.device_side(CopyDirection::to_device);
   const Submission how{part_bytes_, batching_, request.returns_transfer};
   return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
     device->submit_write(part.data(), 0, shape.bytes(), request.stream);
@@ -219,11 +219,11 @@ Transfer CopyDispatcher::bounce_in(const BounceMemory::Part& part, const CopySha
 
 void CopyDispatcher::bounce_out(BounceMemory::Part& part, const CopyShape& shape,
                                 StreamRef stream) {
-  const auto device = shape.device_end(CopyDirection::to_host);
+  const auto device = shape.device_side(CopyDirection::to_host);
   device->submit_read(part.data(), 0, shape.bytes(), stream);
   const bool is_complete = uses_words_ && can_write_words(stream) && part.completes_soon(stream);
   if (!is_complete) complete(stream);
-  shape.host_end(CopyDirection::to_host)->write(part.data(), 0, shape.bytes());
+  shape.host_side(CopyDirection::to_host)->write(part.data(), 0, shape.bytes());
   part.reuse(stream.context().driver());
 }
 

@@ -9,7 +9,7 @@
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
-#include "copy/operand/file_end.hpp"
+#include "copy/operand/file_side.hpp"
 #include "copy/operand/open_file.hpp"
 #include "device/device_context.hpp"
 #include "stream/wait.hpp"
@@ -52,7 +52,7 @@ StagedRoute file_route(const FileRange& range, std::byte* device, CopyDirection 
                        std::shared_ptr<const void> keep_alive) {
   const FileRow row(range);
   return {.direction = direction,
-          .host = std::make_unique<FileEnd>(range),
+          .host = std::make_unique<FileSide>(range),
           .device = std::make_unique<FileRowDevice>(device, row),
           .bytes = row.bytes(),
           .waits_for_disk = true,
@@ -66,7 +66,7 @@ std::shared_ptr<StagedTransfer> file_transfer(const FileRange& range, HostWork& 
 
 void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirection direction,
                          StreamRef stream) {
-  FileEnd file(range);
+  FileSide file(range);
   const FileRow row(range);
   FileRowDevice memory(device, row);
   const Buffer buffer = make_buffer(std::min(kBufferBytes, row.bytes()));

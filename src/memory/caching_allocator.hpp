@@ -246,16 +246,16 @@ class CachingAllocator final : public StreamObserver {
   bool should_consolidate(const Request& request) BERTH_REQUIRES(heap_.mutex);
   void consolidate(const Request& request) noexcept
       BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome open_all_idle(Request& request)
+  Outcome disown_all_idle(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome open_all_idle_late(Request& request)
+  Outcome disown_all_idle_late(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome stitch(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome borrow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome wait_before_growth(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome open_idle(Request& request)
+  Outcome disown_idle(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome give_back(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
@@ -270,7 +270,7 @@ class CachingAllocator final : public StreamObserver {
   Outcome recover_quarantined(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome wait_for_changes(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome reclaim_from(Request& request, HostWait wait) BERTH_EXCLUDES(heap_.slow_mutex);
-  /// Opens or returns idle memory after growth failed.
+  /// Disowns or returns idle memory after growth failed.
   Outcome use_idle_memory(std::vector<Freed> idle, Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Counts the events that freed memory, for one stream or for all, on all threads. If the number

@@ -36,13 +36,13 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::apply_soft_limit, false},
     {&CachingAllocator::mark, true},
     {&CachingAllocator::reclaim, true},
-    {&CachingAllocator::open_all_idle, true},
+    {&CachingAllocator::disown_all_idle, true},
     {&CachingAllocator::stitch, true},
     {&CachingAllocator::wait_before_growth, true},
     {&CachingAllocator::borrow, true},
-    {&CachingAllocator::open_all_idle_late, true},
+    {&CachingAllocator::disown_all_idle_late, true},
     {&CachingAllocator::grow, true},
-    {&CachingAllocator::open_idle, true},
+    {&CachingAllocator::disown_idle, true},
     {&CachingAllocator::give_back, true},
     {&CachingAllocator::reclaim_from_pools, false},
     {&CachingAllocator::take_behind_waits, true},
@@ -105,7 +105,7 @@ void CachingAllocator::consolidate(const Request& request) noexcept {
     }
     if (request.stream) order_.mark_request_stream(*request.stream, request.owner);
     order_.reclaim();
-    if (order_.quiescence().are_frequent()) order_.open_all_idle();
+    if (order_.quiescence().are_frequent()) order_.disown_all_idle();
   } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::warning, name(), ": the heap could not be consolidated", error);
   }
@@ -211,17 +211,17 @@ CachingAllocator::Outcome CachingAllocator::reclaim(Request& request) {
   return order_.reclaim() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::open_all_idle(Request& request) {
+CachingAllocator::Outcome CachingAllocator::disown_all_idle(Request& request) {
   if (!request.has_other_streams || isolates_streams()) return Outcome::nothing;
   if (!order_.others_can_serve(request)) return Outcome::nothing;
   request.skipped_all_idle = !order_.quiescence().is_expected();
   if (request.skipped_all_idle) return Outcome::nothing;
-  return order_.open_all_idle() > 0 ? Outcome::progress : Outcome::nothing;
+  return order_.disown_all_idle() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::open_all_idle_late(Request& request) {
+CachingAllocator::Outcome CachingAllocator::disown_all_idle_late(Request& request) {
   if (!std::exchange(request.skipped_all_idle, false)) return Outcome::nothing;
-  return order_.open_all_idle() > 0 ? Outcome::progress : Outcome::nothing;
+  return order_.disown_all_idle() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
 CachingAllocator::Outcome CachingAllocator::stitch(Request& request) {
@@ -231,7 +231,7 @@ CachingAllocator::Outcome CachingAllocator::stitch(Request& request) {
 
 CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
   if (!request.has_other_streams) return Outcome::nothing;
-  const std::size_t blocks = isolates_streams() ? order_.open_drained() : order_.borrow(request);
+  const std::size_t blocks = isolates_streams() ? order_.disown_drained() : order_.borrow(request);
   return blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
@@ -266,10 +266,10 @@ CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> i
   }
   // This includes the request's own memory, which it has searched: as unowned memory, it can be
   // returned.
-  return order_.open(idle) > 0 ? Outcome::progress : Outcome::nothing;
+  return order_.disown(idle) > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::open_idle(Request& request) {
+CachingAllocator::Outcome CachingAllocator::disown_idle(Request& request) {
   return use_idle_memory(order_.idle(), request);
 }
 

@@ -35,7 +35,7 @@ struct Request {
   bool has_other_streams = false;   ///< other streams' memory
   bool has_deferred_frees = false;  ///< deferred frees
   bool has_unowned = false;         ///< unowned memory
-  bool skipped_all_idle = false;    ///< open_all_idle() made no query
+  bool skipped_all_idle = false;    ///< disown_all_idle() made no query
   std::uint64_t changes_seen = 0;   ///< CachingAllocator::changes()
   /// The request waits for frees deferred up to this time (BlockUses::now()); 0: not set.
   std::uint64_t deferred_by = 0;

@@ -219,7 +219,7 @@ bool Reserve::leaves_headroom(DeviceContext& context, std::size_t bytes) const {
 }
 
 void Reserve::set_idle_memory() {
-  const std::vector<Freed> idle = order_.find_idle_blocks();
+  const std::vector<Freed> idle = order_.idle_within_limit();
   const MutexLock lock(heap_.mutex);
   source_->set_idle_memory(heap_.blocks, idle);
 }

@@ -95,12 +95,12 @@ class Reserve {
   /// The same with whole segments or granules of idle memory, as far as unowned memory is short.
   std::size_t give_back_whole(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// The same after opening idle memory to all streams; if streams are isolated, it is opened only
+  /// The same after disowning idle memory; if streams are isolated, it is disowned only
   /// if whole segments or granules do not suffice.
   std::size_t release_idle(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Returns whole segments or granules of idle memory, up to the bytes that the request lacks,
-  /// without opening memory. Returns the number of bytes.
+  /// without disowning memory. Returns the number of bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Whether the driver has refused to take back memory since the last call, and the call that it

@@ -45,7 +45,7 @@ std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle
     given_back = give_back_whole(bytes, idle);
     if (given_back >= bytes) return given_back;
   }
-  order_.open(idle);
+  order_.disown(idle);
   return given_back + give_back(bytes - given_back);
 }
 
@@ -70,10 +70,11 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
   {
     const MutexLock lock(heap_.mutex);
     refused_before = source_->refused_bytes();
-    std::size_t opened = 0;
+    std::size_t disowned = 0;
     for (const Freed& freed : idle) {  // held at once, so that no request takes it
-      if (opened >= bytes) break;
-      opened += heap_.blocks.transfer_whole(freed.owner, kUnowned, freed.serial, bytes - opened);
+      if (disowned >= bytes) break;
+      disowned +=
+          heap_.blocks.transfer_whole(freed.owner, kUnowned, freed.serial, bytes - disowned);
     }
     ranges = source_->plan_return(heap_.blocks, bytes);
   }

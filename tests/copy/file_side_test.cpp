@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the bytes of a file are read and written, and that a slow disk delays no other copy.
-#include "copy/operand/file_end.hpp"
+#include "copy/operand/file_side.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +19,7 @@
 #include "copy/staged/staged_copies.hpp"
 #include "support/tapped_device.hpp"
 
-namespace file_end_test {
+namespace file_side_test {
 
 using namespace berth;
 using namespace berth::test;
@@ -54,10 +54,11 @@ struct ColdFile {
     is_cold = evict(path) && can_open(path, FileCaching::direct);
     if (!is_cold) MESSAGE("skipped: there is no disk here that is read past the page cache");
   }
-  /// Reads it as one piece through a FileEnd.
+  /// Reads it as one piece through a FileSide.
   [[nodiscard]] Bytes read(FileCaching caching) const {
     const auto staging = aligned(kBytes);
-    FileEnd(FileRange{File::open_to_read(path, caching), 0, kBytes}).read(staging.get(), 0, kBytes);
+    FileSide(FileRange{File::open_to_read(path, caching), 0, kBytes})
+        .read(staging.get(), 0, kBytes);
     const auto* const data = reinterpret_cast<const unsigned char*>(staging.get());
     return Bytes(data, data + kBytes);
   }
@@ -88,7 +89,7 @@ struct ColdFile {
 };
 
 /// Stands for a disk that does not answer.
-class StuckEnd final : public HostEnd {
+class StuckEnd final : public HostSide {
  public:
   StuckEnd(std::atomic<int>& waiting, const std::atomic<bool>& answers)
       : waiting_(waiting), answers_(answers) {}
@@ -143,7 +144,7 @@ TEST_CASE_FIXTURE(ColdFile,
   const auto staging = aligned(row.bytes());
   const Bytes written = pattern(row.bytes(), 3);
   std::ranges::copy(written, reinterpret_cast<unsigned char*>(staging.get()));
-  FileEnd(range).write(staging.get(), 0, row.bytes());
+  FileSide(range).write(staging.get(), 0, row.bytes());
   CHECK(cached_pages(path) <= 2);
   Bytes expected = content;
   std::copy(written.begin() + kBegin, written.begin() + kEnd, expected.begin() + kBegin);
@@ -227,4 +228,4 @@ TEST_CASE_FIXTURE(TappedDevice, "a disk that does not respond delays no memory c
   driver.mem_free(device);
 }
 
-}  // namespace file_end_test
+}  // namespace file_side_test

@@ -29,7 +29,7 @@ namespace {
 using Result = GateTrial::Result;
 
 /// A source that can end early.
-class EndingHost final : public HostEnd {
+class EndingHost final : public HostSide {
  public:
   explicit EndingHost(const bool& has_ended) : has_ended_(has_ended) {}
   void read(std::byte* staging, std::size_t, std::size_t bytes) override {

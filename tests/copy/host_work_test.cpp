@@ -36,7 +36,7 @@ struct EagerStaged : StagedTest {
 };
 
 /// A source that ends early.
-class BrokenHost final : public HostEnd {
+class BrokenHost final : public HostSide {
  public:
   explicit BrokenHost(std::size_t good_bytes) : good_bytes_(good_bytes) {}
   void read(std::byte* staging, std::size_t offset, std::size_t bytes) override {
@@ -52,7 +52,7 @@ class BrokenHost final : public HostEnd {
 };
 
 /// A target in whose midst something else happens.
-class InterruptedHost final : public HostEnd {
+class InterruptedHost final : public HostSide {
  public:
   explicit InterruptedHost(std::function<void()> action) : action_(std::move(action)) {}
   void read(std::byte*, std::size_t, std::size_t) override { action_(); }
@@ -579,7 +579,7 @@ TEST_CASE_FIXTURE(ManualStaged, "a transfer is done before the memory that it he
                   .device = std::make_unique<LinearDevice>(device),
                   .bytes = kSlot},
       *memory.try_take(kSlot));
-  transfer = std::make_shared<StagedTransfer>(freeing, copy, StagedTransfer::HostSide::owned);
+  transfer = std::make_shared<StagedTransfer>(freeing, copy, StagedTransfer::HostMemory::owned);
   freeing.start(copy, std::make_shared<CopyLane>(), 0, events);
   CHECK_FALSE(transfer->is_done());
   transfer->wait();

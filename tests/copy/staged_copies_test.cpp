@@ -26,7 +26,7 @@ constexpr std::size_t kSlot = 64_KiB;
 
 /// The most entries that the first part of such a copy to the host can have in the queue.
 std::size_t entries_of_first_part(StagedTest& test, StreamRef stream,
-                                  std::unique_ptr<DeviceEnd> device, std::size_t entries_of_copy) {
+                                  std::unique_ptr<DeviceSide> device, std::size_t entries_of_copy) {
   Bytes target(kSlot);
   StagedCopy copy(
       stream,

@@ -7,13 +7,13 @@
 #include <memory>
 
 #include "copy/direct/direct_submission.hpp"
-#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/copy_sides.hpp"
 #include "copy/operand/memory_kind.hpp"
 #include "copy/operand/pinned_block.hpp"
 
 namespace berth {
 
-/// Threads  One. Other threads may use the ends.
+/// Threads  One. Other threads may use the sides.
 class CopyShape {
  public:
   /// The kind of all memory on each side.
@@ -41,10 +41,10 @@ class CopyShape {
   /// Errors  DriverError: a part may be pending.
   virtual void submit(DirectSubmission& submission) const = 0;
 
-  /// The host's end and the device's end of a copy through staging memory. They may outlive this
+  /// The host side and the device side of a copy through staging memory. They may outlive this
   /// object.
-  [[nodiscard]] virtual std::unique_ptr<HostEnd> host_end(CopyDirection direction) const = 0;
-  [[nodiscard]] virtual std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<HostSide> host_side(CopyDirection direction) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<DeviceSide> device_side(CopyDirection direction) const = 0;
 
   /// Record the stream's use of berth's pinned blocks, as described in PinnedBlock.
   virtual void record_blocks_before(PinnedAllocator& own, StreamRef stream) const {

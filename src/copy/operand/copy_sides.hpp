@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ends of a staged copy. In staging memory the bytes of the copy are contiguous, with
-// offsets from 0; each end maps these offsets to its own layout.
+// The two sides of a staged copy. In staging memory the bytes of the copy are contiguous, with
+// offsets from 0; each side maps these offsets to its own layout.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@ enum class CopyDirection { to_device, to_host };
 
 /// Host memory or a file, which host threads read and write.
 /// Threads  Ranges that do not overlap may be copied concurrently.
-class HostEnd {
+class HostSide {
  public:
-  virtual ~HostEnd() = default;
+  virtual ~HostSide() = default;
   /// Copies [offset, offset + bytes) of the copy into staging memory.
-  /// Errors  Those of the end; the copy fails with the exception.
+  /// Errors  Those of the side; the copy fails with the exception.
   virtual void read(std::byte* staging, std::size_t offset, std::size_t bytes) = 0;
   /// Copies staging memory to [offset, offset + bytes) of the copy.
   virtual void write(const std::byte* staging, std::size_t offset, std::size_t bytes) = 0;
 };
 
 /// Memory of a device, which the device reads and writes in stream order.
-class DeviceEnd {
+class DeviceSide {
  public:
-  virtual ~DeviceEnd() = default;
+  virtual ~DeviceSide() = default;
   /// Submits the transfer from staging memory to [offset, offset + bytes) of the copy. Within a
   /// ContextScope of the stream's device.
   /// Errors  DriverError.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "copy/operand/file_end.hpp"
+#include "copy/operand/file_side.hpp"
 
 #include <algorithm>
 
@@ -34,19 +34,19 @@ FileRow::Stretch FileRow::whole_granules(const Stretch& stretch, std::size_t gra
   return {static_cast<std::size_t>(begin - offset_), static_cast<std::size_t>(end - offset_)};
 }
 
-FileEnd::FileEnd(const FileRange& range)
+FileSide::FileSide(const FileRange& range)
     : owner_(range.file), file_(owner_.open_file()), row_(range) {
   const bool matters = file_.caching() == FileCaching::automatic && file_.has_direct();
   if (matters) cache_.emplace(file_, row_.offset(), row_.bytes());
 }
 
-bool FileEnd::is_read_past_cache(const std::byte* staging, std::size_t offset,
-                                 std::size_t bytes) const {
+bool FileSide::is_read_past_cache(const std::byte* staging, std::size_t offset,
+                                  std::size_t bytes) const {
   if (!file_.has_direct() || !file_.can_be_direct(staging)) return false;
   return !cache_ || !cache_->is_mostly_cached(offset, bytes);
 }
 
-void FileEnd::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
+void FileSide::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
   const FileRow::Stretch wanted = row_.in_range(offset, bytes);
   if (is_read_past_cache(staging, offset, bytes) &&
       file_.try_read_direct(staging, bytes, wanted.end - offset, row_.offset() + offset)) {
@@ -55,7 +55,7 @@ void FileEnd::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
   file_.read(staging + (wanted.begin - offset), wanted.bytes(), row_.offset() + wanted.begin);
 }
 
-void FileEnd::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
+void FileSide::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
   const FileRow::Stretch wanted = row_.in_range(offset, bytes);
   const auto write_cached = [&](std::size_t begin, std::size_t end) {
     if (begin < end) file_.write(staging + (begin - offset), end - begin, row_.offset() + begin);

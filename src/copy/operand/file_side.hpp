@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A range of a file as one end of a staged copy, and device memory as the other.
+// A range of a file as one side of a staged copy, and device memory as the other.
 //
 // Direct reads (O_DIRECT) begin and end at blocks of 4 KiB, in the file and in memory. So the row
 // of such a copy consists of whole blocks, from the block in which the range begins to the block in
@@ -46,9 +46,9 @@ class FileRow {
 };
 
 /// Errors  FileError.
-class FileEnd final : public HostEnd {
+class FileSide final : public HostSide {
  public:
-  explicit FileEnd(const FileRange& range);
+  explicit FileSide(const FileRange& range);
   void read(std::byte* staging, std::size_t offset, std::size_t bytes) override;
   void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override;
 
@@ -63,7 +63,7 @@ class FileEnd final : public HostEnd {
 };
 
 /// The device memory that corresponds to the range of the file.
-class FileRowDevice final : public DeviceEnd {
+class FileRowDevice final : public DeviceSide {
  public:
   FileRowDevice(std::byte* data, const FileRow& row) : memory_(data), row_(row) {}
   void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,

@@ -38,11 +38,11 @@ void LinearCopy::submit(DirectSubmission& submission) const {
   submission.add(target_, source_, bytes_);
 }
 
-std::unique_ptr<HostEnd> LinearCopy::host_end(CopyDirection direction) const {
+std::unique_ptr<HostSide> LinearCopy::host_side(CopyDirection direction) const {
   return std::make_unique<LinearHost>(direction == CopyDirection::to_device ? source_ : target_);
 }
 
-std::unique_ptr<DeviceEnd> LinearCopy::device_end(CopyDirection direction) const {
+std::unique_ptr<DeviceSide> LinearCopy::device_side(CopyDirection direction) const {
   return std::make_unique<LinearDevice>(direction == CopyDirection::to_device ? target_ : source_);
 }
 

@@ -6,7 +6,7 @@
 
 namespace berth {
 
-class LinearHost final : public HostEnd {
+class LinearHost final : public HostSide {
  public:
   /// The pointer is not const, but a source is never written.
   explicit LinearHost(std::byte* data) : data_(data) {}
@@ -17,7 +17,7 @@ class LinearHost final : public HostEnd {
   std::byte* const data_;
 };
 
-class LinearDevice final : public DeviceEnd {
+class LinearDevice final : public DeviceSide {
  public:
   explicit LinearDevice(std::byte* data) : data_(data) {}
   void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -38,8 +38,8 @@ class LinearCopy final : public CopyShape {
   void check_pageable() const override;
   void copy_on_host() const override;
   void submit(DirectSubmission& submission) const override;
-  [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;
-  [[nodiscard]] std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<HostSide> host_side(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<DeviceSide> device_side(CopyDirection direction) const override;
 
  private:
   std::byte* const target_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up the memory at the ends of a copy.
+// Looks up the memory at the two sides of a copy.
 #pragma once
 
 #include <cstddef>

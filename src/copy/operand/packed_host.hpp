@@ -6,13 +6,13 @@
 #include <cstring>
 #include <utility>
 
-#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/copy_sides.hpp"
 
 namespace berth {
 
 /// `Layout` maps packed bytes to host memory, as Rows and Scattered do.
 template <class Layout>
-class PackedHost final : public HostEnd {
+class PackedHost final : public HostSide {
  public:
   explicit PackedHost(Layout layout) : layout_(std::move(layout)) {}
 

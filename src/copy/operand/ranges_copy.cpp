@@ -110,12 +110,12 @@ void RangesCopy::submit(DirectSubmission& submission) const {
   submission.add_ranges(ranges_);
 }
 
-std::unique_ptr<HostEnd> RangesCopy::host_end(CopyDirection direction) const {
+std::unique_ptr<HostSide> RangesCopy::host_side(CopyDirection direction) const {
   return std::make_unique<PackedHost<Scattered>>(direction == CopyDirection::to_device ? sources_
                                                                                        : targets_);
 }
 
-std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const {
+std::unique_ptr<DeviceSide> RangesCopy::device_side(CopyDirection direction) const {
   const bool is_target = direction == CopyDirection::to_device;
   return std::make_unique<ScatteredDevice>(is_target ? targets_ : sources_, batching_);
 }

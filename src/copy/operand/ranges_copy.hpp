@@ -44,7 +44,7 @@ class Scattered {
   std::vector<Range> ranges_;
 };
 
-class ScatteredDevice final : public DeviceEnd {
+class ScatteredDevice final : public DeviceSide {
  public:
   ScatteredDevice(Scattered ranges, Batching batching)
       : ranges_(std::move(ranges)), batching_(batching) {}
@@ -81,8 +81,8 @@ class RangesCopy final : public CopyShape {
   void check_pageable() const override;
   void copy_on_host() const override;
   void submit(DirectSubmission& submission) const override;
-  [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;
-  [[nodiscard]] std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<HostSide> host_side(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<DeviceSide> device_side(CopyDirection direction) const override;
   void record_blocks_before(PinnedAllocator& own, StreamRef stream) const override;
   void keep_blocks_for_graph(PinnedAllocator& own, StreamRef stream) const override;
   void record_blocks_after(StreamRef stream) const override;

@@ -69,11 +69,11 @@ void RowsCopy::submit(DirectSubmission& submission) const {
   submission.add_rows({to_.data, to_.pitch}, {from_.data, from_.pitch}, to_.row_bytes, rows_);
 }
 
-std::unique_ptr<HostEnd> RowsCopy::host_end(CopyDirection direction) const {
+std::unique_ptr<HostSide> RowsCopy::host_side(CopyDirection direction) const {
   return std::make_unique<PackedHost<Rows>>(direction == CopyDirection::to_device ? from_ : to_);
 }
 
-std::unique_ptr<DeviceEnd> RowsCopy::device_end(CopyDirection direction) const {
+std::unique_ptr<DeviceSide> RowsCopy::device_side(CopyDirection direction) const {
   return std::make_unique<RowsDevice>(direction == CopyDirection::to_device ? to_ : from_);
 }
 

@@ -29,7 +29,7 @@ struct Rows {
   }
 };
 
-class RowsDevice final : public DeviceEnd {
+class RowsDevice final : public DeviceSide {
  public:
   explicit RowsDevice(const Rows& rows) : rows_(rows) {}
   void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -54,8 +54,8 @@ class RowsCopy final : public CopyShape {
   void check_pageable() const override;
   void copy_on_host() const override;
   void submit(DirectSubmission& submission) const override;
-  [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;
-  [[nodiscard]] std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<HostSide> host_side(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<DeviceSide> device_side(CopyDirection direction) const override;
 
  private:
   const Rows to_;

@@ -20,7 +20,7 @@
 #include "berth/pinned_allocator.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/copy_sides.hpp"
 #include "device/stream_observer.hpp"
 #include "driver/driver.hpp"
 #include "pinned/staging_block.hpp"

@@ -39,7 +39,7 @@
 #include "berth/event_pool.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/copy_sides.hpp"
 #include "copy/staged/progress_word.hpp"
 #include "copy/staged/ready_copies.hpp"
 #include "copy/staged/staging_memory.hpp"
@@ -48,13 +48,13 @@ namespace berth {
 
 struct CopyLane;
 
-/// The two ends of a staged copy, and its options.
+/// The two sides of a staged copy, and its options.
 struct StagedRoute {
   using Direction = CopyDirection;
 
   Direction direction;
-  std::unique_ptr<HostEnd> host;
-  std::unique_ptr<DeviceEnd> device;
+  std::unique_ptr<HostSide> host;
+  std::unique_ptr<DeviceSide> device;
   std::size_t bytes;  ///< 1 or more
   /// The source need not be valid after the call: StagedCopies::complete_host_side() follows.
   bool is_read_at_once = false;
@@ -234,8 +234,8 @@ class StagedCopy {
 
   const StreamRef stream_;
   const Direction direction_;
-  std::unique_ptr<HostEnd> host_;
-  const std::unique_ptr<DeviceEnd> device_;
+  std::unique_ptr<HostSide> host_;
+  const std::unique_ptr<DeviceSide> device_;
   const std::size_t bytes_;
   std::shared_ptr<const void> keep_alive_;
   const std::size_t slot_bytes_;

@@ -16,17 +16,17 @@ namespace berth {
 class StagedTransfer final : public TransferState {
  public:
   /// The owner of the host memory.
-  enum class HostSide : bool {
+  enum class HostMemory : bool {
     borrowed,  ///< the caller, which may free it once the last Transfer is destroyed
     owned,     ///< an object that exists until the transfer is over
   };
 
-  StagedTransfer(HostWork& work, HostWork::CopyPtr copy, HostSide host_side)
+  StagedTransfer(HostWork& work, HostWork::CopyPtr copy, HostMemory host_memory)
       : TransferState(copy->bytes()),
         work_(work),
         copy_(std::move(copy)),
         bytes_before_(0),
-        is_borrowed_(host_side == HostSide::borrowed) {}
+        is_borrowed_(host_memory == HostMemory::borrowed) {}
   /// For a file: counts `bytes` of the row behind the first `bytes_before`. The host side is owned.
   StagedTransfer(HostWork& work, HostWork::CopyPtr copy, std::size_t bytes_before,
                  std::size_t bytes)

@@ -123,32 +123,32 @@ std::vector<Freed> StreamOrder::idle_among(std::span<const OwnerId> owners) {
   return idle;
 }
 
-std::size_t StreamOrder::open(std::span<const Freed> idle) {
+std::size_t StreamOrder::disown(std::span<const Freed> idle) {
   std::size_t blocks = 0;
   for (const Freed& freed : idle) {
     // Locked for each stream, because there may be very many blocks and other threads wait
     // meanwhile.
     const MutexLock lock(heap_.mutex);
-    blocks += open_one(freed);
+    blocks += disown_one(freed);
     heap_.count_blocks();
   }
   return blocks;
 }
 
-std::size_t StreamOrder::open_one(const Freed& freed) {
+std::size_t StreamOrder::disown_one(const Freed& freed) {
   if (freed.is_last && heap_.streams.contains(freed.owner)) heap_.streams.mark_drained(freed.owner);
   const std::size_t blocks = heap_.blocks.transfer(freed.owner, kUnowned, freed.serial);
   heap_.counters.blocks_passed_on += blocks;
   return blocks;
 }
 
-std::size_t StreamOrder::open_drained() {
+std::size_t StreamOrder::disown_drained() {
   std::vector<OwnerId> ended;
   {
     const MutexLock lock(heap_.mutex);
     ended = heap_.streams.draining();
   }
-  return open(idle_among(ended));
+  return disown(idle_among(ended));
 }
 
 bool StreamOrder::is_all_marked(const Freed& freed) {
@@ -166,7 +166,7 @@ bool StreamOrder::others_can_serve(const Request& request) {
 // all of their memory back and forth. So memory becomes unowned only in quiescent moments of the
 // program, when every stream is idle; otherwise only the minimum that serves the request is
 // transferred.
-std::size_t StreamOrder::open_all_idle() {
+std::size_t StreamOrder::disown_all_idle() {
   {
     const MutexLock lock(heap_.mutex);
     quiescence_owners_ = heap_.blocks.owners_with_free_blocks(std::move(quiescence_owners_));
@@ -193,7 +193,7 @@ std::size_t StreamOrder::open_all_idle() {
     quiescence_idle_.push_back(*done);
   }
   quiescence_.record_idle();
-  return open(quiescence_idle_);
+  return disown(quiescence_idle_);
 }
 
 std::size_t StreamOrder::borrow(const Request& request) {

@@ -96,20 +96,20 @@ class StreamOrder {
     return idle(std::numeric_limits<std::size_t>::max());
   }
   /// The same for as many streams as one request may query.
-  [[nodiscard]] std::vector<Freed> find_idle_blocks() BERTH_REQUIRES(heap_.slow_mutex)
+  [[nodiscard]] std::vector<Freed> idle_within_limit() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return idle(kQueriesMax);
   }
   /// The same after waiting for all streams that can be waited for.
   [[nodiscard]] std::vector<Freed> wait_until_idle() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Makes it unowned. Returns how many blocks.
-  std::size_t open(std::span<const Freed> idle) BERTH_EXCLUDES(heap_.mutex);
+  std::size_t disown(std::span<const Freed> idle) BERTH_EXCLUDES(heap_.mutex);
   /// Whether other streams have free memory that would serve the request.
   [[nodiscard]] bool others_can_serve(const Request& request) BERTH_EXCLUDES(heap_.mutex);
   /// Makes all free memory unowned, if every stream with free memory is idle. Stops at the first
   /// busy stream. Returns the number of blocks.
-  std::size_t open_all_idle() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// The statistics of open_all_idle().
+  std::size_t disown_all_idle() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// The statistics of disown_all_idle().
   [[nodiscard]] QuiescenceStats& quiescence() BERTH_REQUIRES(heap_.slow_mutex) {
     return quiescence_;
   }
@@ -118,7 +118,7 @@ class StreamOrder {
   std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// Makes the memory of drained streams unowned.
-  std::size_t open_drained() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  std::size_t disown_drained() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Makes the request's stream wait for the other streams, and gives it their memory.
   std::size_t take_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
@@ -216,7 +216,7 @@ class StreamOrder {
   std::size_t take_behind_waits(const Request& request, std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Makes it unowned. Returns how many blocks.
-  std::size_t open_one(const Freed& freed) BERTH_REQUIRES(heap_.mutex);
+  std::size_t disown_one(const Freed& freed) BERTH_REQUIRES(heap_.mutex);
   /// Whether no hole and no whole granules, its own or unowned, would serve the request.
   [[nodiscard]] bool lacks_memory(const Request& request) const BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
@@ -280,7 +280,7 @@ class StreamOrder {
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   GraphHolds holds_;  ///< guarded by heap_.mutex, except for hand_over()
   QuiescenceStats quiescence_ BERTH_GUARDED_BY(heap_.slow_mutex);
-  // Scratch space of open_all_idle(), kept for its capacity.
+  // Scratch space of disown_all_idle(), kept for its capacity.
   std::vector<OwnerId> quiescence_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::vector<Freed> quiescence_idle_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()

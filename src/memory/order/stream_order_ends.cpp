@@ -160,7 +160,7 @@ std::size_t StreamOrder::recover_quarantined() {
     {
       const MutexLock lock(heap_.mutex);
       if (!heap_.streams.contains(owner)) continue;
-      blocks += open_one(each.freed);
+      blocks += disown_one(each.freed);
       uses_.seal(owner, clock, completed);
       heap_.count_blocks();
     }
