@@ -126,7 +126,7 @@ class PyTorch(unittest.TestCase):
             )  # fmt: skip
             self.assertEqual(os.listdir(empty), [])
         self.assertEqual(done.returncode, 0, client.story(done))
-        self.assertIn("there is no g++", done.stdout)
+        self.assertIn('there is no "no_such_compiler"', done.stdout)
 
 
 if __name__ == "__main__":

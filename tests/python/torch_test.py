@@ -268,7 +268,7 @@ class CommandTest(unittest.TestCase):
         with self.assertRaisesRegex(berth.NotSupported, "beside.py/berth: Not a dir.*XDG_CACHE"):
             _full._compile(command, target, torch)
         with unittest.mock.patch.dict(os.environ, CXX="/no/compiler"):
-            with self.assertRaisesRegex(berth.NotSupported, "there is no /no/compiler; accepted"):
+            with self.assertRaisesRegex(berth.NotSupported, 'there is no "/no/compiler"; accepted'):
                 _full._command(types.SimpleNamespace(__file__=__file__))
 
     def test_a_wrong_option_is_told_at_once(self):

@@ -61,7 +61,7 @@ def _command(torch: types.ModuleType) -> list[str]:
     if not compiler or shutil.which(compiler[0]) is None:
         raise errors.NotSupported(
             "the full allocator is compiled for the installed PyTorch, and there is no "
-            f"{compiler[0] if compiler else 'compiler'}; accepted: a C++20 compiler that the "
+            f'"{compiler[0] if compiler else ""}"; accepted: a C++20 compiler that the '
             "environment variable CXX names, or g++ if it is unset"
         )
     if not torch._C._GLIBCXX_USE_CXX11_ABI:
