@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds each source, build and script file against the rules that need no parser: licence line,
 length, width, tabs, words that mark unfinished work; in public headers also the labels of comments.
-Holds each page to the width.
+Holds each page to the width, and the page of public headers to their list.
 
   check_text.py --root CHECKOUT
 
@@ -19,6 +19,7 @@ from source_tree import code_files, pages, read, relative
 LINES_MAX = 400
 TEST_LINES_MAX = 640
 COLUMNS_MAX = 100
+HEADERS_PAGE = "docs/headers.md"
 # What a paragraph of a public header's comment may begin with, followed by two spaces or more.
 LABELS = frozenset(
     """
@@ -85,6 +86,13 @@ def problems_of(text, lines_max=LINES_MAX):
         yield len(lines), "no line break at the end of the file"
 
 
+def unlisted_headers(root, text):
+    """C++ headers that the page of headers does not name. C headers have the same names."""
+    for path in sorted((root / "include/berth").glob("*.hpp")):
+        if f"`{path.name}`" not in text and f"<berth/{path.name}>" not in text:
+            yield 1, f"{path.name} is not listed"
+
+
 def problems(root):
     for path in code_files(root):
         text = read(path)
@@ -95,6 +103,10 @@ def problems(root):
     for path in pages(root):
         for number, reason in width_problems(prose(read(path))):
             yield relative(path, root), number, reason
+    page = root / HEADERS_PAGE
+    if page.exists():
+        for number, reason in unlisted_headers(root, read(page)):
+            yield HEADERS_PAGE, number, reason
 
 
 def main():

@@ -251,6 +251,17 @@ class TextTest(unittest.TestCase):
             [(file, line) for file, line, _ in found], [("include/berth/a.hpp", 3)], found
         )
 
+    def test_public_headers_are_on_their_page(self):
+        planted = {
+            "include/berth/a.hpp": "",
+            "include/berth/b.hpp": "",
+            "include/berth/c.hpp": "",
+            "docs/headers.md": "`a.hpp`, <berth/b.hpp>\n",
+        }
+        with Checkout(planted) as root:
+            found = list(check_text.problems(root))
+        self.assertEqual(found, [("docs/headers.md", 1, "c.hpp is not listed")])
+
     def test_tabs_and_trailing_blanks_are_reported(self):
         self.assert_one(SPDX + "a\tb\n", 2, "tab")
         self.assert_one(SPDX + "a \n", 2, "blanks")
