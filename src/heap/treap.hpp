@@ -56,36 +56,26 @@ class Treap {
   /// is none.
   template <class Holds>
   [[nodiscard]] Handle first(Handle root, const Holds& holds) const {
-    Handle best{};
-    for (Handle tree = root; tree != Handle{};) {
-      const bool is_candidate = holds(tree);
-      if (is_candidate) best = tree;
-      tree = nodes_.child(tree, !is_candidate);
-    }
-    return best;
+    return search(root, holds, false);
   }
   /// The last node for which `holds(node)`, which holds for all earlier nodes as well. Null if
   /// there is none.
   template <class Holds>
   [[nodiscard]] Handle last(Handle root, const Holds& holds) const {
+    return search(root, holds, true);
+  }
+
+ private:
+  template <class Holds>
+  [[nodiscard]] Handle search(Handle root, const Holds& holds, bool is_last) const {
     Handle best{};
     for (Handle tree = root; tree != Handle{};) {
       const bool is_candidate = holds(tree);
       if (is_candidate) best = tree;
-      tree = nodes_.child(tree, is_candidate);
+      tree = nodes_.child(tree, is_candidate == is_last);
     }
     return best;
   }
-  /// Calls visit(node) for each node in order. The tree must not change meanwhile.
-  template <class Visit>
-  void for_each(Handle root, const Visit& visit) const {
-    if (root == Handle{}) return;
-    for_each(nodes_.child(root, false), visit);
-    visit(root);
-    for_each(nodes_.child(root, true), visit);
-  }
-
- private:
   /// Splits `tree` into the two trees below `node`.
   void split_below(Handle node, Handle tree) const {
     Link* low = &nodes_.child(node, false);
