@@ -139,18 +139,18 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
                 self._memory.free(address, None)
 
     def _wait_for_device(self) -> bool:
-        # A wait for a context ends the capture of its streams.
-        if self._memory.is_capturing():
-            return False
         driver = numba_driver.driver
         try:
+            # A wait for a context ends the capture of its streams.
+            if self._memory.is_capturing():
+                return False
             driver.cuCtxPushCurrent(self.context.handle)  # frees come from any thread and device
             try:
                 driver.cuCtxSynchronize()
             finally:
                 driver.pop_active_context()
-        except numba_driver.CudaAPIError:
-            return False
+        except (numba_driver.CudaAPIError, errors.Error):
+            return False  # the device has failed
         return True
 
     def reset(self) -> None:
