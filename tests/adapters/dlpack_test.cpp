@@ -90,6 +90,12 @@ TEST_CASE("an imported tensor reports the data, layout and device of its exporte
   strides[0] = 4;
   strides[1] = 1;
   CHECK(tensor.is_contiguous());
+  shape[0] = INT64_MAX;
+  CHECK(tensor.is_contiguous());
+  shape[1] = INT64_MAX;
+  CHECK_FALSE(tensor.is_contiguous());
+  shape[0] = 0;
+  CHECK(tensor.is_contiguous());
   foreign.tensor.strides = nullptr;
   CHECK(tensor.is_contiguous());
   foreign.version.major = 2;

@@ -174,15 +174,16 @@ class ImportedTensor {
   /// Whether the elements lie one after the other, in C order.
   [[nodiscard]] bool is_contiguous() const noexcept {
     if (tensor().strides == nullptr) return true;
+    if (std::ranges::find(shape(), 0) != shape().end()) return true;
     std::int64_t expected = 1;
-    bool is_expected = true;
+    bool is_overflown = false;
     for (std::int32_t axis = tensor().ndim; axis-- > 0;) {
       const std::int64_t extent = tensor().shape[axis];
-      if (extent == 0) return true;
-      if (extent != 1 && tensor().strides[axis] != expected) is_expected = false;
-      expected *= extent;
+      if (extent == 1) continue;
+      if (is_overflown || tensor().strides[axis] != expected) return false;
+      is_overflown = __builtin_mul_overflow(expected, extent, &expected);
     }
-    return is_expected;
+    return true;
   }
 
  private:
