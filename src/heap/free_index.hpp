@@ -67,10 +67,9 @@ class FreeIndex {
   /// Calls visit(Block&) for each block, smallest first. The index must not change meanwhile.
   template <class Visit>
   void for_each(const Visit& visit) const {
-    file_recent();
-    for (std::size_t bin = next_filled(0); bin < kBins; bin = next_filled(bin + 1)) {
-      for_each_in(bins_[bin], visit);
-    }
+    for (Block* block = next_after(0, 0); block != nullptr;
+         block = next_after(block->bytes, block->address))
+      visit(*block);
   }
 
  private:
@@ -120,14 +119,6 @@ class FreeIndex {
   }
   /// The last bin before `bin` that is not empty, or kBins.
   [[nodiscard]] std::size_t last_filled_before(std::size_t bin) const;
-
-  template <class Visit>
-  static void for_each_in(Block* tree, const Visit& visit) {
-    if (tree == nullptr) return;
-    for_each_in(tree->tree.smaller, visit);
-    visit(*tree);
-    for_each_in(tree->tree.larger, visit);
-  }
 
   // Mutable because a search may file blocks, which does not change the set of blocks.
   mutable Block* newest_ = nullptr;  ///< of the list of changed blocks
