@@ -23,14 +23,14 @@ constexpr std::size_t kBufferBytes = 4_MiB;
 
 struct AlignedDelete {
   void operator()(std::byte* data) const noexcept {
-    ::operator delete (data, std::align_val_t{OpenFile::kBlockAlignment});
+    ::operator delete (data, std::align_val_t{OpenFile::kBlockBytes});
   }
 };
 using Buffer = std::unique_ptr<std::byte, AlignedDelete>;
 
 Buffer make_buffer(std::size_t bytes) {
   return Buffer(
-      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{OpenFile::kBlockAlignment})));
+      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{OpenFile::kBlockBytes})));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr std::size_t kSmallDictItems = 64;
 // segment, three times a row of the trace, the table of the check.
 constexpr std::uint64_t kEventBytes = 768;
 constexpr std::uint64_t kSegmentBytes = 512;
-constexpr std::uint64_t kBlockAlignment = 192;
+constexpr std::uint64_t kBlockBytes = 192;
 constexpr std::uint64_t kActionBytes = 128;  ///< plus its text, which is copied twice
 
 /// The actions that PyTorch records. The others of TraceOp are berth's own.
@@ -222,7 +222,7 @@ class SnapshotReader {
       const std::uint64_t bytes = size_field(place, items[i], "size");
       const std::string_view state = text_field(place, items[i], "state");
       if (state.starts_with("active")) {
-        charge(place, kBlockAlignment);
+        charge(place, kBlockBytes);
         const bool is_request_known = data_.find(items[i], "requested_size") != nullptr;
         segment.active_blocks.push_back(
             {static_cast<std::int64_t>(address),

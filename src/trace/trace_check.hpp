@@ -25,12 +25,12 @@ class TraceChecker {
   std::optional<std::string> add(const TraceEvent& event, std::size_t place);
 
   /// An upper bound of the host memory of the blocks, including the growth of their table.
-  [[nodiscard]] std::uint64_t bytes_held() const { return blocks_.size() * kBlockAlignment; }
+  [[nodiscard]] std::uint64_t bytes_held() const { return blocks_.size() * kBlockBytes; }
 
  private:
   /// A node of 56 bytes in a chunk of 64, and three pointers of buckets: the old ones, and twice as
   /// many new ones.
-  static constexpr std::uint64_t kBlockAlignment = 96;
+  static constexpr std::uint64_t kBlockBytes = 96;
 
   enum class State : std::uint8_t { live, free_requested, freed };
   struct Block {

@@ -10,12 +10,12 @@
 namespace berth {
 
 FileRow::FileRow(const FileRange& range)
-    : offset_(align_down(range.offset, OpenFile::kBlockAlignment)),
+    : offset_(align_down(range.offset, OpenFile::kBlockBytes)),
       before_(range.offset - offset_),
       range_bytes_(range.bytes) {}
 
 std::size_t FileRow::bytes() const {
-  return align_up(before_ + range_bytes_, OpenFile::kBlockAlignment);
+  return align_up(before_ + range_bytes_, OpenFile::kBlockBytes);
 }
 
 FileRow::Stretch FileRow::in_range(std::size_t offset, std::size_t bytes) const {

@@ -115,8 +115,7 @@ Descriptor OpenFile::open_direct() {
 }
 
 bool OpenFile::query_direct_requirements() {
-  write_granule_bytes_ =
-      std::max(kBlockAlignment, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  write_granule_bytes_ = std::max(kBlockBytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
 #ifdef STATX_DIOALIGN
   struct statx about {};
   const unsigned wanted = STATX_BASIC_STATS | STATX_DIOALIGN;
@@ -125,7 +124,7 @@ bool OpenFile::query_direct_requirements() {
     write_granule_bytes_ = std::max<std::size_t>(write_granule_bytes_, about.stx_blksize);
   if ((about.stx_mask & STATX_DIOALIGN) == 0)
     return true;  // unknown: open() fails if O_DIRECT is not supported
-  const auto does = [](std::size_t bytes) { return bytes != 0 && kBlockAlignment % bytes == 0; };
+  const auto does = [](std::size_t bytes) { return bytes != 0 && kBlockBytes % bytes == 0; };
   if (!does(about.stx_dio_mem_align) || !does(about.stx_dio_offset_align)) return false;
   memory_alignment_ = about.stx_dio_mem_align;
 #endif
@@ -201,10 +200,10 @@ bool OpenFile::falls_back_to_cache(int error) const {
 
 bool OpenFile::try_read_direct(std::byte* target, std::size_t bytes, std::size_t needed,
                                std::uint64_t offset) const {
-  BERTH_CHECK(needed <= bytes && bytes % kBlockAlignment == 0 && offset % kBlockAlignment == 0);
+  BERTH_CHECK(needed <= bytes && bytes % kBlockBytes == 0 && offset % kBlockBytes == 0);
   std::size_t done = 0;
   // A partial block is the last one: the file ends there, or ended there a moment ago.
-  while (done < needed && done % kBlockAlignment == 0) {
+  while (done < needed && done % kBlockBytes == 0) {
     const ssize_t got =
         ::pread(direct_.number(), target + done, bytes - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
@@ -226,7 +225,7 @@ void OpenFile::write_direct(const std::byte* source, std::size_t bytes,
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) fail_with(bytes, offset, put < 0 ? errno : ENOSPC);
     done += static_cast<std::size_t>(put);
-    if (done % kBlockAlignment != 0) return write(source + done, bytes - done, offset + done);
+    if (done % kBlockBytes != 0) return write(source + done, bytes - done, offset + done);
   }
 }
 

@@ -21,7 +21,7 @@ class OpenFile {
   enum class Use : bool { reading, writing };
 
   /// O_DIRECT is used only if it accepts multiples of this as offset, length and address.
-  static constexpr std::size_t kBlockAlignment = 4096;
+  static constexpr std::size_t kBlockBytes = 4096;
 
   OpenFile(std::string path, Use use, FileCaching caching);
 
@@ -73,8 +73,8 @@ class OpenFile {
   const Use use_;
   const FileCaching caching_;
   const Descriptor cached_;
-  std::size_t memory_alignment_ = kBlockAlignment;  ///< required by O_DIRECT
-  std::size_t write_granule_bytes_ = kBlockAlignment;
+  std::size_t memory_alignment_ = kBlockBytes;  ///< required by O_DIRECT
+  std::size_t write_granule_bytes_ = kBlockBytes;
   const Descriptor direct_;  ///< the same file with O_DIRECT
   mutable std::atomic<bool> has_direct_ = false;
 };
