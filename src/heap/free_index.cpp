@@ -35,16 +35,6 @@ struct BlocksBySize {
 
 const Treap<BlocksBySize> treap{BlocksBySize{}};
 
-Block* smallest(Block* tree) {
-  while (tree->tree.smaller != nullptr) tree = tree->tree.smaller;
-  return tree;
-}
-
-Block* largest(Block* tree) {
-  while (tree->tree.larger != nullptr) tree = tree->tree.larger;
-  return tree;
-}
-
 }  // namespace
 
 std::size_t FreeIndex::last_filled_before(std::size_t bin) const {
@@ -153,7 +143,7 @@ Block* FreeIndex::best_fit(std::size_t bytes) const {
   Block* fit = treap.first(bins_[bin], [&](const Block* block) { return block->bytes >= bytes; });
   if (fit == nullptr) {
     const std::size_t larger = next_filled(bin + 1);
-    if (larger != kBins) fit = smallest(bins_[larger]);
+    if (larger != kBins) fit = treap.first(bins_[larger]);
   }
   for (Block* recent = newest_; recent != nullptr; recent = recent->recent.older) {
     if (recent->bytes < bytes) continue;
@@ -171,7 +161,7 @@ Block* FreeIndex::next_after(std::size_t bytes, std::uintptr_t address) const {
   });
   if (best != nullptr) return best;
   const std::size_t later = next_filled(bin + 1);
-  return later == kBins ? nullptr : smallest(bins_[later]);
+  return later == kBins ? nullptr : treap.first(bins_[later]);
 }
 
 Block* FreeIndex::last_before(std::size_t bytes, std::uintptr_t address) const {
@@ -182,13 +172,13 @@ Block* FreeIndex::last_before(std::size_t bytes, std::uintptr_t address) const {
   });
   if (best != nullptr) return best;
   const std::size_t smaller = last_filled_before(bin);
-  return smaller == kBins ? nullptr : largest(bins_[smaller]);
+  return smaller == kBins ? nullptr : treap.last(bins_[smaller]);
 }
 
 std::size_t FreeIndex::largest_bytes() const {
   file_recent();
   const std::size_t last = last_filled_before(kBins);
-  return last == kBins ? 0 : largest(bins_[last])->bytes;
+  return last == kBins ? 0 : treap.last(bins_[last])->bytes;
 }
 
 bool FreeIndex::contains(const Block& block) const {

@@ -138,7 +138,7 @@ Extent GranuleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
 
 Extent GranuleIndex::largest(Kind kind, const Holes& holes) const {
   apply_changes();
-  const std::uint32_t node = treap().last(root(kind, holes), [](std::uint32_t) { return true; });
+  const std::uint32_t node = treap().last(root(kind, holes));
   return extent(kind, node);
 }
 

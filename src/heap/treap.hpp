@@ -64,8 +64,15 @@ class Treap {
   [[nodiscard]] Handle last(Handle root, const Holds& holds) const {
     return search(root, holds, true);
   }
+  /// The first or the last node of all; null in an empty tree.
+  [[nodiscard]] Handle first(Handle root) const { return outermost(root, false); }
+  [[nodiscard]] Handle last(Handle root) const { return outermost(root, true); }
 
  private:
+  [[nodiscard]] Handle outermost(Handle root, bool is_last) const {
+    return search(
+        root, [](Handle) { return true; }, is_last);
+  }
   template <class Holds>
   [[nodiscard]] Handle search(Handle root, const Holds& holds, bool is_last) const {
     Handle best{};
