@@ -9,11 +9,14 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "base/text_list.hpp"
 #include "device/type_name.hpp"
 
 namespace berth {
@@ -44,12 +47,10 @@ const Name* name_at(int number) noexcept {
 
 /// "cpu, cuda, npu".
 std::string registered_names() {
-  std::string text;
-  for (int number = 0; number < DeviceType::count(); ++number) {
-    if (number > 0) text += ", ";
-    text += name_at(number)->text();
-  }
-  return text;
+  std::vector<std::string_view> texts;
+  for (int number = 0; number < DeviceType::count(); ++number)
+    texts.push_back(name_at(number)->text());
+  return join_texts(texts, ", ");
 }
 
 bool is_letter(char c) {
