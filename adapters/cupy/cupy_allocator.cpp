@@ -25,8 +25,9 @@ auto with_runtime(void* runtime, Call call) noexcept -> decltype(call(std::declv
 
 void wait_until_idle(Runtime& runtime, Device device) {
   if (const int code = try_wait_until_idle(runtime, device); code != 0) {
-    throw NotSupported(device.to_string() + " cannot be waited for, so memory of CuPy is not " +
-                       "freed: CUDA error " + std::to_string(code));
+    throw NotSupported(device.to_string() +
+                       " cannot be waited for, so memory of CuPy is not freed: CUDA error " +
+                       std::to_string(code));
   }
 }
 

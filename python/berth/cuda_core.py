@@ -71,10 +71,12 @@ class _Resource(cuda.core.MemoryResource):
 
     def _require_device_of(self, stream: typing.Any) -> None:
         device = getattr(stream, "device", None)
-        if device is not None and f"cuda:{int(device.device_id)}" != self._memory.device_text:
+        if device is None:
+            return
+        text = f"cuda:{int(device.device_id)}"
+        if text != self._memory.device_text:
             raise errors.InvalidArgument(
-                f'"stream" is of cuda:{int(device.device_id)}; accepted: streams of '
-                f"{self._memory.device_text}"
+                f'"stream" is of {text}; accepted: streams of {self._memory.device_text}'
             )
 
     @property
